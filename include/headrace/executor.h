@@ -1,0 +1,84 @@
+// Runs a plan: one worker thread for each device or host resource, pinned to a core, driven by Progress.
+// Layer: flow.
+//
+// Contract
+//   - N batches in, exactly N served: a source returns false for the batch after its last; the last step
+//     may hold fewer firings than per_step and still completes.
+//   - The first error wins. It keeps stage, replica and step, stops the others, and run() throws it after
+//     all workers have joined. Nothing is swallowed; a new Executor starts clean.
+//   - Every wait can be stopped: request_stop() (any thread, not from a signal handler) makes run() return
+//     with Outcome::stopped once the firings that are running have ended; stages that run long poll
+//     Context::stopping().
+//   - Watchdog: without progress for `watchdog_seconds` the wait-for graph goes to `on_hang`; with
+//     `stop_on_hang` the run ends with Error(hang) that carries it. A long stage is not a hang: only a
+//     state where every unfinished device waits is.
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headrace/plan.h"
+#include "headrace/position.h"
+#include "headrace/progress.h"
+#include "headrace/record.h"
+
+namespace headrace {
+
+// What travels through a plan's channels.
+struct Item {
+  std::any payload;
+  std::uint64_t bytes = 0;   // counted against the channel's byte bound
+  Position position;         // where the batch came from; travels with it
+};
+
+// One firing, as its stage function sees it.
+class Context {
+ public:
+  Firing firing;
+  std::uint64_t firings_in_step = 1;  // of this stage in this step: the global denominator's count
+  std::vector<Item> inputs;           // one for each input channel, in the stage's order
+  std::vector<Item> outputs;          // to be filled: one for each output channel
+  std::function<bool()> stopping;     // whether the run is being stopped; cheap
+
+  template <typename T>
+  const T& input(std::size_t index = 0) const { return std::any_cast<const T&>(inputs.at(index).payload); }
+};
+
+// A stage's work. A source (no inputs) returns false where there is no further batch; others return true.
+using StageFunction = std::function<bool(Context&)>;
+
+struct ExecutorOptions {
+  std::uint64_t steps = 0;                 // 0: until the source ends
+  std::map<std::string, std::vector<int>> cores;  // resource -> cores its thread is pinned to; absent: not pinned
+  double watchdog_seconds = 30;
+  bool stop_on_hang = true;
+  std::function<void(const std::string&)> on_hang;       // default: stderr
+  std::function<void(std::uint64_t step)> on_step;       // after each completed step, in order; under no lock
+  std::function<void(const std::string& resource)> on_worker_start;  // in the worker's thread, e.g. to set thread counts
+};
+
+enum class Outcome { finished, stopped };
+
+class Executor {
+ public:
+  // Error(bad_input) where a stage has no function, the schedule is invalid or the plan cannot run.
+  Executor(Plan plan, ScheduleText schedule, std::map<std::string, StageFunction> functions,
+           ExecutorOptions options, Recorder* recorder = nullptr);
+  ~Executor();
+
+  Outcome run();          // once
+  void request_stop();
+  std::uint64_t steps_completed() const;
+  std::string wait_for_graph() const;  // one line a device, by name
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headrace
