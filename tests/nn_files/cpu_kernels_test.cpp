@@ -103,15 +103,15 @@ void check_rope() {
   Case<T> c;
   const std::int64_t heads = *rc::gen::inRange<std::int64_t>(1, 4), rest = 5;
   const std::int64_t half = *rc::gen::inRange<std::int64_t>(1, 40), head_dim = 2 * half;
-  const std::int64_t stride = heads * head_dim + rest, positions = 100;
+  const std::int64_t stride = heads * head_dim + rest;
   const double base = *rc::gen::element(10000.0, 100000.0);
-  std::vector<float> cosine(static_cast<std::size_t>(positions * half)), sine(cosine.size());
-  rope_tables(base, positions, head_dim, cosine.data(), sine.data());
+  std::vector<std::int64_t> at(static_cast<std::size_t>(c.rows));
+  for (auto& position : at) position = *rc::gen::inRange<std::int64_t>(0, 100000);
+  std::vector<float> cosine(static_cast<std::size_t>(c.rows * half)), sine(cosine.size());
+  rope_tables(base, at.data(), c.rows, head_dim, cosine.data(), sine.data());
   auto x = c.template draw<T>(c.rows * stride);
   const auto before = x;
-  std::vector<std::int64_t> at(static_cast<std::size_t>(c.rows));
-  for (auto& position : at) position = *rc::gen::inRange<std::int64_t>(0, positions);
-  rope(x.data(), c.rows, stride, heads, head_dim, at.data(), cosine.data(), sine.data());
+  rope(x.data(), c.rows, stride, heads, head_dim, cosine.data(), sine.data());
   for (std::int64_t r = 0; r < c.rows; ++r) {
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t i = 0; i < half; ++i) {

@@ -76,12 +76,12 @@ HEADRACE_INLINE void rope_head(T* __restrict low, T* __restrict high, int64_t ha
 
 template <typename T>
 HEADRACE_INLINE void rope_of(T* x, int64_t rows, int64_t stride, int64_t heads, int64_t head_dim,
-                             const int64_t* positions, const float* cosine, const float* sine) {
+                             const float* cosine, const float* sine) {
   const int64_t half = head_dim / 2;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t h = 0; h < heads; ++h) {
       T* low = x + r * stride + h * head_dim;
-      rope_head(low, low + half, half, cosine + positions[r] * half, sine + positions[r] * half);
+      rope_head(low, low + half, half, cosine + r * half, sine + r * half);
     }
 }
 
@@ -135,25 +135,27 @@ HEADRACE_CLONES void silu_mul(const Bf16* gate_up, int64_t rows, int64_t width, 
   silu_mul_of(gate_up, rows, width, out);
 }
 
-void rope_tables(double base, int64_t positions, int64_t head_dim, float* cosine, float* sine) {
+void rope_tables(double base, const int64_t* positions, int64_t rows, int64_t head_dim,
+                 float* cosine, float* sine) {
   const int64_t half = head_dim / 2;
   for (int64_t i = 0; i < half; ++i) {
     const double frequency =
         std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-    for (int64_t p = 0; p < positions; ++p) {
-      cosine[p * half + i] = static_cast<float>(std::cos(static_cast<double>(p) * frequency));
-      sine[p * half + i] = static_cast<float>(std::sin(static_cast<double>(p) * frequency));
+    for (int64_t r = 0; r < rows; ++r) {
+      const double angle = static_cast<double>(positions[r]) * frequency;
+      cosine[r * half + i] = static_cast<float>(std::cos(angle));
+      sine[r * half + i] = static_cast<float>(std::sin(angle));
     }
   }
 }
 
 HEADRACE_CLONES void rope(float* x, int64_t rows, int64_t stride, int64_t heads, int64_t head_dim,
-                          const int64_t* positions, const float* cosine, const float* sine) {
-  rope_of(x, rows, stride, heads, head_dim, positions, cosine, sine);
+                          const float* cosine, const float* sine) {
+  rope_of(x, rows, stride, heads, head_dim, cosine, sine);
 }
 HEADRACE_CLONES void rope(Bf16* x, int64_t rows, int64_t stride, int64_t heads, int64_t head_dim,
-                          const int64_t* positions, const float* cosine, const float* sine) {
-  rope_of(x, rows, stride, heads, head_dim, positions, cosine, sine);
+                          const float* cosine, const float* sine) {
+  rope_of(x, rows, stride, heads, head_dim, cosine, sine);
 }
 
 }  // namespace headrace

@@ -48,19 +48,17 @@ void add_rms_norm(float* residual, const Bf16* delta, const float* weight, doubl
 void silu_mul(const float* gate_up, std::int64_t rows, std::int64_t width, float* out);
 void silu_mul(const Bf16* gate_up, std::int64_t rows, std::int64_t width, Bf16* out);
 
-// Angles of rotary embeddings: cosine and sine of position * base^(-2i/head_dim), i < head_dim/2,
-// for positions [0, positions): tables [positions, head_dim/2].
-void rope_tables(double base, std::int64_t positions, std::int64_t head_dim, float* cosine,
-                 float* sine);
+// Angles of rotary embeddings: cosine and sine of positions[r] * base^(-2i/head_dim), i <
+// head_dim/2: tables [rows, head_dim/2], made once a pass and used by all its layers.
+void rope_tables(double base, const std::int64_t* positions, std::int64_t rows,
+                 std::int64_t head_dim, float* cosine, float* sine);
 
-// Rotates the first `heads` heads of each row in place: element i of a head with element i +
-// head_dim/2 (halves, as in Hugging Face checkpoints; GGUF stores q and k permuted for interleaved
-// pairs). Row r stands at positions[r].
+// Rotates the first `heads` heads of each row in place: element i of a head with element
+// i + head_dim/2 (halves, as in Hugging Face checkpoints; GGUF stores q and k permuted for
+// interleaved pairs). Row r takes the angles of row r of the tables.
 void rope(float* x, std::int64_t rows, std::int64_t stride, std::int64_t heads,
-          std::int64_t head_dim, const std::int64_t* positions, const float* cosine,
-          const float* sine);
+          std::int64_t head_dim, const float* cosine, const float* sine);
 void rope(Bf16* x, std::int64_t rows, std::int64_t stride, std::int64_t heads,
-          std::int64_t head_dim, const std::int64_t* positions, const float* cosine,
-          const float* sine);
+          std::int64_t head_dim, const float* cosine, const float* sine);
 
 }  // namespace headrace
