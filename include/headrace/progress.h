@@ -2,12 +2,17 @@
 // The executor (flow) drives it with threads, the simulator (model) with predicted costs, so the two
 // cannot disagree about capacities, resources or edges. Layer: plan. Not thread-safe: the caller locks.
 //
-// A firing q of a stage (q = 0, 1, ... over the run; its step is q / per_step)
+// The firings of a stage start in the order of q = 0, 1, ... over the run; the step of q is q / per_step.
+// A firing
 //   - may start when its replica is free, the stage's edges and `after` are met, one item waits in each
 //     input channel (in Order::sequence: item q, in order), and its devices and locks are free;
 //   - among the startable firings of a device the one with the smallest (step, level, stage) goes first;
+//     a firing that waits only for its other devices keeps this one free for itself;
 //   - takes its inputs at the start, and delivers its outputs at the end: where an output channel is full
 //     it keeps its devices and waits (back-pressured). In Order::sequence item q enters after item q - 1.
+//     A stage that shares a device or lock with another starts only when its outputs have room, since
+//     what empties them may need that device. Where item_bytes is 0 it expects the largest item so far.
+// A channel whose consumer has ended takes and drops further items.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +82,11 @@ class Progress {
   bool device_done(std::size_t resource) const;  // nothing left for this device, ever
   bool done() const;
 
-  // Only where startable() is empty and the device is neither busy nor done.
+  // Only where startable() is empty and the device is neither busy nor done. wait_cause() is the cause
+  // alone, without the cost of the words. A wait for a lock or for other devices is `synchronising`, one
+  // for a host stage's step is `host`.
   Blocked blocked(std::size_t resource) const;
+  WaitCause wait_cause(std::size_t resource) const;
   // Of a started firing whose outputs do not fit.
   Blocked back_pressure(const Firing& firing, const std::vector<std::uint64_t>& bytes) const;
   bool busy(std::size_t resource) const;

@@ -3,7 +3,7 @@
 //   lockstep    the stages of a step in topological levels, a barrier after each level
 //   phases      the levels given by hand; a stage left out is an error that names it
 //   overlapped  the double buffer at the scale of steps: in round r a stage of depth d works on step
-//               r - d (d: its distance from the sources along channels), and all join once a round
+//               r - d (d: its distance from the sources, see depths), and all join once a round
 //   async       nothing but data, `after`, resources and capacities orders the work
 //   edges       the given edges and nothing else
 //
@@ -28,7 +28,8 @@ struct Edge {
 
 // Topological level of each stage along channels and same-step `after`, host stages not counted.
 std::vector<std::size_t> levels(const Plan& plan);
-// Depth of each stage along channels alone: how many rounds behind the sources it works when overlapped.
+// Distance of each stage from the sources where only channels count: how many rounds behind them it works
+// when overlapped. A stage that comes `after` others in a step works in the same round as they.
 std::vector<std::size_t> depths(const Plan& plan);
 
 // The edges of a schedule. Error(bad_input) for an unknown name or stage, a stage missing from phases or

@@ -1,0 +1,197 @@
+#include "plan/progress_state.h"
+
+#include <algorithm>
+
+namespace headrace {
+namespace {
+
+// A stage that shares a device or lock with another may not wait with finished work in its hands: what
+// empties its channel could need that device. It reserves room when it starts. A stage that has its
+// devices to itself starts at once and may wait at its end.
+bool reserves_room(const Plan& plan, const Graph& graph, std::size_t stage) {
+  auto users = [&](std::size_t resource) {
+    std::size_t count = 0;
+    for (const Graph::Node& node : graph.stages) {
+      count += static_cast<std::size_t>(std::count(node.on.begin(), node.on.end(), resource));
+      count += static_cast<std::size_t>(std::count(node.uses.begin(), node.uses.end(), resource));
+    }
+    return count;
+  };
+  const Graph::Node& node = graph.stages[stage];
+  for (std::size_t resource : node.on)
+    if (users(resource) > 1) return true;
+  for (std::size_t resource : node.uses) {
+    if (plan.resources[resource].kind != ResourceKind::lock) continue;
+    if (users(resource) > 1 || plan.stages[stage].replicas > 1) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::uint64_t steps)
+    : plan(plan_),
+      graph(plan),
+      stages(plan.stages.size()),
+      channels(plan.channels.size()),
+      held(plan.resources.size(), false),
+      candidates(plan.resources.size()) {
+  const std::vector<std::size_t> level = levels(plan);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const Stage& from = plan.stages[i];
+    const Graph::Node& node = graph.stages[i];
+    StageState& stage = stages[i];
+    stage.level = level[i];
+    stage.per_step = stage.next_step_end = from.per_step;
+    if (steps > 0) stage.end = steps * from.per_step;
+    const auto& deciding = node.inputs.empty() ? node.outputs : node.inputs;
+    stage.any_replica = std::any_of(deciding.begin(), deciding.end(), [&](std::size_t channel) {
+      return plan.channels[channel].order == Order::ready;
+    });
+    stage.reserves = reserves_room(plan, graph, i);
+    for (const Graph::After& after : node.after)
+      stage.waits_for.push_back({after.stage, i, after.lag});
+    for (const Edge& edge : edges)
+      if (edge.to == i) stage.waits_for.push_back(edge);
+    stage.running.assign(from.replicas, unlimited);
+    for (std::uint64_t replica = 0; replica < from.replicas; ++replica) {
+      stage.holds.push_back(from.replicas == 1 ? node.on : std::vector{node.on.at(replica)});
+      for (std::size_t resource : stage.holds.back()) candidates[resource].push_back({i, replica});
+    }
+    for (std::size_t resource : node.uses)
+      if (plan.resources[resource].kind == ResourceKind::lock) stage.locks.push_back(resource);
+  }
+  for (std::size_t i = 0; i < channels.size(); ++i)
+    channels[i].expected_bytes = plan.channels[i].item_bytes;
+}
+
+std::uint64_t Progress::State::next_of(const StageState& stage, std::uint64_t replica) const {
+  if (stage.any_replica || stage.running.size() == 1) return stage.started;
+  const std::uint64_t replicas = stage.running.size();
+  return stage.started + (replica + replicas - stage.started % replicas) % replicas;
+}
+
+bool Progress::State::replica_ready(const Candidate& candidate) const {
+  const StageState& stage = stages[candidate.stage];
+  return stage.started < stage.end && stage.running[candidate.replica] == unlimited &&
+         next_of(stage, candidate.replica) == stage.started;
+}
+
+bool Progress::State::edge_met(const Edge& edge, std::uint64_t step) const {
+  if (step < edge.lag) return true;
+  const StageState& from = stages[edge.from];
+  return from.completed >= std::min((step - edge.lag + 1) * from.per_step, from.end);
+}
+
+bool Progress::State::closed(std::size_t channel) const {
+  const StageState& consumer = stages[graph.consumer[channel]];
+  return consumer.started >= consumer.end;
+}
+
+bool Progress::State::has_room(std::size_t channel) const {
+  const Channel& bound = plan.channels[channel];
+  const ChannelState& state = channels[channel];
+  if (closed(channel)) return true;
+  const std::uint64_t bytes = state.bytes + (state.promised + 1) * state.expected_bytes;
+  return state.items.size() + state.promised < bound.items &&
+         (bound.bytes == 0 || bytes <= bound.bytes);
+}
+
+bool Progress::State::ready_but_for_devices(std::size_t index, Obstacle* obstacle) const {
+  const StageState& stage = stages[index];
+  const Graph::Node& node = graph.stages[index];
+  auto refuse = [&](Obstacle reason) {
+    if (obstacle) *obstacle = reason;
+    return false;
+  };
+  for (std::size_t channel : node.inputs)
+    if (channels[channel].items.empty()) return refuse({WaitCause::starved, channel});
+  for (const Edge& edge : stage.waits_for)
+    if (!edge_met(edge, stage.next_step)) {
+      const bool host = graph.stages[edge.from].host;
+      return refuse({host ? WaitCause::host : WaitCause::synchronising, Graph::none, &edge});
+    }
+  if (stage.reserves)
+    for (std::size_t channel : node.outputs)
+      if (!has_room(channel)) return refuse({WaitCause::back_pressured, channel});
+  for (std::size_t lock : stage.locks)
+    if (held[lock]) return refuse({WaitCause::synchronising, Graph::none, nullptr, lock});
+  return true;
+}
+
+std::optional<Progress::State::Candidate> Progress::State::first_ready(std::size_t resource) const {
+  std::optional<Candidate> first;
+  for (const Candidate& candidate : candidates[resource]) {
+    if (!replica_ready(candidate)) continue;
+    if (first && key(first->stage) <= key(candidate.stage)) continue;
+    if (ready_but_for_devices(candidate.stage)) first = candidate;
+  }
+  return first;
+}
+
+std::optional<Progress::State::Candidate> Progress::State::first_pending(
+    std::size_t resource) const {
+  std::optional<Candidate> first;
+  auto order = [&](const Candidate& candidate) {
+    const StageState& stage = stages[candidate.stage];
+    const std::uint64_t firing = next_of(stage, candidate.replica);
+    return std::tuple(firing / stage.per_step, stage.level, candidate.stage, firing);
+  };
+  for (const Candidate& candidate : candidates[resource]) {
+    const StageState& stage = stages[candidate.stage];
+    if (next_of(stage, candidate.replica) >= stage.end) continue;
+    if (!first || order(candidate) < order(*first)) first = candidate;
+  }
+  return first;
+}
+
+void Progress::State::release(const Firing& firing) {
+  StageState& stage = stages[firing.stage];
+  stage.running[firing.replica] = unlimited;
+  for (std::size_t resource : stage.holds[firing.replica]) held[resource] = false;
+  for (std::size_t resource : stage.locks) held[resource] = false;
+  if (stage.reserves)
+    for (std::size_t channel : graph.stages[firing.stage].outputs) --channels[channel].promised;
+}
+
+void Progress::State::update_completed(StageState& stage) {
+  stage.completed = std::min(
+      stage.started, *std::min_element(stage.running.begin(), stage.running.end()));
+}
+
+// Carries the known ends along the plan until nothing changes. A firing needs an item of each input, so a
+// stage ends with the first of its producers; one without inputs runs as long as any stage it comes
+// after has firings in the step; and one whose every consumer has ended is not needed any more.
+void Progress::State::settle_ends() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const Graph::Node& node = graph.stages[i];
+      std::uint64_t end = stages[i].end;
+      for (std::size_t channel : node.inputs)
+        end = std::min(end, stages[graph.producer[channel]].end);
+      if (node.inputs.empty()) {
+        std::uint64_t last = 0;
+        bool follows = false;
+        for (const Graph::After& after : node.after) {
+          if (after.lag > 0) continue;
+          const StageState& from = stages[after.stage];
+          follows = true;
+          const std::uint64_t steps = (from.end + from.per_step - 1) / from.per_step;
+          last = std::max(last, from.end == unlimited ? unlimited : steps * stages[i].per_step);
+        }
+        if (follows) end = std::min(end, last);
+      }
+      if (!node.outputs.empty()) {
+        std::uint64_t needed = stages[i].started;
+        for (std::size_t channel : node.outputs)
+          needed = std::max(needed, stages[graph.consumer[channel]].end);
+        end = std::min(end, needed);
+      }
+      changed |= end < stages[i].end;
+      stages[i].end = end;
+    }
+  }
+}
+
+}  // namespace headrace

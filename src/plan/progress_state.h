@@ -1,0 +1,92 @@
+// The state of Progress: counters over integer indices, because a simulation of a million events has
+// to take about a second. Layer: plan.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "headrace/progress.h"
+#include "plan/graph.h"
+
+namespace headrace {
+
+struct Progress::State {
+  static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+  // Firings of a stage start in the order of q, so `started` numbers the next one. `completed` counts
+  // the firings before the first that still runs: those an edge may rely on.
+  struct StageState {
+    std::size_t level = 0;
+    std::uint64_t per_step = 1;
+    std::uint64_t end = unlimited;     // firings in all, known once the stream's end is known
+    std::uint64_t started = 0, completed = 0;
+    std::uint64_t next_step = 0;       // step of firing `started`
+    std::uint64_t next_step_end = 1;   // first firing of the step after
+    bool any_replica = false;          // whichever replica is free takes the next firing
+    bool reserves = false;             // starts only where its outputs have room; see reserves_room()
+    std::vector<Edge> waits_for;       // `after` and the schedule's edges into this stage
+    std::vector<std::uint64_t> running;           // of each replica: its firing, or unlimited
+    std::vector<std::vector<std::size_t>> holds;  // of each replica: devices, the owner first
+    std::vector<std::size_t> locks;
+  };
+
+  struct Item {
+    std::uint64_t sequence, bytes;
+  };
+  struct ChannelState {
+    std::deque<Item> items;
+    std::uint64_t bytes = 0;
+    std::uint64_t promised = 0;        // items that reserving firings will deliver
+    std::uint64_t expected_bytes = 0;  // of one such item: declared, else the largest seen
+  };
+
+  // A device's candidates: the replicas that run on it.
+  struct Candidate {
+    std::size_t stage;
+    std::uint64_t replica;
+  };
+
+  // Why a stage's next firing cannot start, the first reason in the order of the checks.
+  struct Obstacle {
+    WaitCause cause;
+    std::size_t channel = Graph::none;  // empty input or full output
+    const Edge* edge = nullptr;         // unmet
+    std::size_t resource = Graph::none; // lock in use
+  };
+
+  State(const Plan& plan, const std::vector<Edge>& edges, std::uint64_t steps);
+
+  // The firing that this replica takes next: q + k with k < replicas. With any_replica, q itself.
+  std::uint64_t next_of(const StageState& stage, std::uint64_t replica) const;
+  auto key(std::size_t stage) const {
+    return std::tuple(stages[stage].next_step, stages[stage].level, stage);
+  }
+  bool replica_ready(const Candidate& candidate) const;
+  // All that is needed but the devices; `obstacle` is filled where given.
+  bool ready_but_for_devices(std::size_t stage, Obstacle* obstacle = nullptr) const;
+  bool edge_met(const Edge& edge, std::uint64_t step) const;
+  bool has_room(std::size_t channel) const;
+  // Nobody will take from the channel any more: further items are dropped.
+  bool closed(std::size_t channel) const;
+  // The candidate that the device has to serve next among those that are ready but for devices.
+  std::optional<Candidate> first_ready(std::size_t resource) const;
+  // The candidate that comes next in order, ready or not.
+  std::optional<Candidate> first_pending(std::size_t resource) const;
+
+  void release(const Firing& firing);
+  void update_completed(StageState& stage);
+  void settle_ends();
+
+  Plan plan;
+  Graph graph;
+  std::vector<StageState> stages;
+  std::vector<ChannelState> channels;
+  std::vector<bool> held;                          // of each resource
+  std::vector<std::vector<Candidate>> candidates;  // of each resource
+};
+
+}  // namespace headrace
