@@ -43,8 +43,11 @@ std::string fill_of(const Look& look, std::size_t index) {
 class Picture {
  public:
   Picture(const TraceHeader& header, std::vector<Span> spans, const SvgOptions& options)
-      : header_(header), spans_(std::move(spans)), options_(options), looks_(looks_of(spans_)),
-        window_(steady_window(spans_, options.steps)) {
+      : header_(header), options_(options), window_(steady_window(spans, options.steps)) {
+    for (Span& span : spans) {
+      if (span.end_ns > window_.start_ns && span.start_ns < window_.end_ns) spans_.push_back(std::move(span));
+    }
+    looks_ = looks_of(spans_);
     for (const std::string& device : header.devices) left_ = std::max(left_, text_width(device) + 14);
     top_ = options.title.empty() ? axis_height : axis_height + 26;
     legend_top_ = top_ + lane_height * static_cast<double>(header.devices.size()) + 18;
@@ -114,7 +117,6 @@ class Picture {
   }
 
   void bar(const Span& span) {
-    if (span.end_ns <= window_.start_ns || span.start_ns >= window_.end_ns) return;
     const Look look = look_of(span);
     const auto index = static_cast<std::size_t>(std::find(looks_.begin(), looks_.end(), look) - looks_.begin());
     const double x = x_of(std::max(span.start_ns, window_.start_ns));
@@ -151,10 +153,10 @@ class Picture {
   }
 
   const TraceHeader& header_;
-  std::vector<Span> spans_;
   SvgOptions options_;
-  std::vector<Look> looks_;
   TimeWindow window_;
+  std::vector<Span> spans_;  // those that reach into the window
+  std::vector<Look> looks_;
   double left_ = 0, top_ = 0, legend_top_ = 0;
   std::string body_;
 };

@@ -51,7 +51,7 @@ function makeChart(chart) {
       pen = "L";
     });
     // The dashes tell the lines apart without colour.
-    const dash = ["none", "7 4", "2 4", "10 4 2 4"][index % 4];
+    const dash = ["none", "7 4", "2 4"][index % 3];
     svg.append(svgElement("path", { d: path, stroke: chartColour(index), "stroke-dasharray": dash }));
     if (series.x.length > 40) return;
     series.x.forEach((x, i) => {

@@ -47,7 +47,6 @@ function timelinePanel(timeline, span) {
   const canvas = make("canvas", { tabIndex: 0 });
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `Timeline: ${timeline.title}. Arrow keys move, plus and minus zoom.`);
-  const names = make("p", { className: "note" }, `Lanes from the top: ${timeline.devices.join(", ")}.`);
   let stage = 0;
   const legend = make("div", { className: "legend" }, ...timeline.looks.map((look) => {
     const fill = look.wait ? `var(${causeName(look.name)})` : `var(--stage-${stage++ % STAGE_COLOURS})`;
@@ -56,7 +55,7 @@ function timelinePanel(timeline, span) {
   const buttons = make("div", { className: "buttons" });
   const panel = make("div", { className: "panel" },
     make("div", { className: "head" }, make("h3", {}, timeline.title), maybeNote(timeline.note), buttons),
-    canvas, legend, names);
+    canvas, legend);
   return { panel, start() {
     const view = makeTimeline(timeline, canvas, span);
     const entries = [["Steady steps", view.steady], ["Whole run", view.whole], ["−", view.zoomOut], ["+", view.zoomIn]];
@@ -126,7 +125,7 @@ function charts() {
       make("div", { className: "head" }, make("h3", {}, chart.title)),
       makeChart(chart),
       chart.series.length < 2 ? null : make("div", { className: "legend" }, ...chart.series.map((series, i) =>
-        make("span", {}, swatch(chartColour(i), "line"), series.name))),
+        make("span", {}, make("i", { className: "swatch line", style: { borderTop: `3px ${["solid", "dashed", "dotted"][i % 3]} ${chartColour(i)}` } }), series.name))),
       maybeNote(chart.note)))));
 }
 

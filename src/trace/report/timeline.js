@@ -1,6 +1,7 @@
-// A timeline on a canvas: one lane a device, work at full height, waits hatched and lower.
+// A timeline on a canvas: one lane a device with its name above, work at full height, waits hatched
+// and lower.
 
-const LANE = 44, AXIS = 24, STAGE_COLOURS = 8;
+const AXIS = 24, LANE = 58, NAME = 18, BAR = 32, WAIT = 20, STAGE_COLOURS = 8;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const CAUSES = ["starved", "back_pressured", "synchronising", "host", "startup", "tail", "unknown"];
 const words = (name) => name.replaceAll("_", "-");
@@ -11,6 +12,12 @@ function duration(ns) {
   const [size, unit] = units.find(([size]) => Math.abs(ns) >= size) || units[3];
   const value = ns / size;
   return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ${unit}`;
+}
+
+// The time at a tick, with as many digits as ticks `gap` apart need.
+function tickText(ns, gap) {
+  const [size, unit] = gap >= 1e8 ? [1e9, "s"] : gap >= 1e5 ? [1e6, "ms"] : [1e3, "µs"];
+  return `${(ns / size).toFixed(Math.max(0, -Math.floor(Math.log10(gap / size) + 1e-9)))} ${unit}`;
 }
 
 // 1, 2 or 5 times a power of ten, so that `count` or fewer ticks fit into `range`.
@@ -109,10 +116,10 @@ function makeTimeline(data, canvas, span) {
       }
     }
     columns.forEach((shares, c) => {
-      let y = top + LANE - 8;
+      let y = top + NAME + BAR;
       shares.forEach((share, look) => {
         if (share === 0) return;
-        const part = share * (LANE - 12);
+        const part = share * BAR;
         context.fillStyle = paint[look].fill;
         context.fillRect(c, y - part, 1, part);
         y -= part;
@@ -123,7 +130,7 @@ function makeTimeline(data, canvas, span) {
   function drawSpan(lane, i, top) {
     const x = Math.max(toX(lane.start[i]), -1), end = Math.min(toX(lane.end[i]), width + 1);
     const style = paint[lane.look[i]], w = Math.max(end - x - (end - x > 3 ? 1 : 0), 0.6);
-    const y = top + (style.wait ? 16 : 4), h = style.wait ? LANE - 24 : LANE - 12;
+    const h = style.wait ? WAIT : BAR, y = top + NAME + BAR - h;
     context.fillStyle = style.fill;
     context.fillRect(x, y, w, h);
     if (style.wait) { if (w > 4) hatch(x, y, w, h); return; }
@@ -147,18 +154,21 @@ function makeTimeline(data, canvas, span) {
     const gap = niceStep(view.to - view.from, width / 110);
     lanes.forEach((lane, d) => {
       context.fillStyle = colour("--lane");
-      context.fillRect(0, AXIS + d * LANE + 2, width, LANE - 8);
+      context.fillRect(0, AXIS + d * LANE + NAME, width, BAR);
     });
     for (let t = Math.ceil(view.from / gap) * gap; t <= view.to; t += gap) {
       const x = Math.round(toX(t)) + 0.5;
       context.fillStyle = colour("--line"); context.fillRect(x, AXIS - 6, 1, height);
       context.fillStyle = colour("--soft");
       context.textAlign = x < 24 ? "left" : x > width - 24 ? "right" : "center";
-      context.fillText(duration(t), x < 24 ? 0 : x > width - 24 ? width : x, 8);
+      context.fillText(tickText(t, gap), x < 24 ? 0 : x > width - 24 ? width : x, 8);
     }
     context.textAlign = "left";
     lanes.forEach((lane, d) => {
       const top = AXIS + d * LANE;
+      const name = context.measureText(data.devices[d]).width;
+      context.fillStyle = colour("--panel"); context.fillRect(0, top, name + 8, NAME - 1);
+      context.fillStyle = colour("--ink"); context.fillText(data.devices[d], 0, top + NAME / 2 + 1);
       const first = upper(lane.reach, view.from), last = upper(lane.start, view.to);
       if (last - first > width) drawColumns(lane, first, last, top);
       else for (let i = first; i < last; ++i) drawSpan(lane, i, top);
@@ -184,8 +194,9 @@ function makeTimeline(data, canvas, span) {
     if (!look.wait) lines.push(`replica ${data.replica[k]}`);
     const channel = data.channels[data.channel[k]];
     if (channel) lines.push(`channel ${channel}`);
-    const when = `from ${duration(lane.start[i])} to ${duration(lane.end[i])}`;
-    showTip(event, `${look.wait ? "idle: " : ""}${words(look.name)}, ${duration(lane.end[i] - lane.start[i])}`,
+    const length = lane.end[i] - lane.start[i], fine = 10 ** Math.floor(Math.log10(Math.max(length, 10)) - 1);
+    const when = `from ${tickText(lane.start[i], fine)} to ${tickText(lane.end[i], fine)}`;
+    showTip(event, `${look.wait ? "idle: " : ""}${words(look.name)}, ${duration(length)}`,
             `${lines.join(" · ")}\n${when}`);
   }
 
