@@ -21,6 +21,7 @@ struct Resource {
   std::string name;
   ResourceKind kind = ResourceKind::device;
   double slowdown = 1.0;  // of `shared`, >= 1
+  bool operator==(const Resource&) const = default;
 };
 
 // How long one firing takes, in seconds: a number, measured samples, or quantiles {probability: seconds}.
@@ -32,12 +33,14 @@ struct Cost {
   bool known() const { return !samples.empty() || !quantiles.empty(); }
   double mean() const;
   double at(double probability) const;  // inverse distribution function, 0 <= probability <= 1
+  bool operator==(const Cost&) const = default;
 };
 
 // An entry of `after`: this stage's firing of step n waits for all firings of `stage` in step n - lag.
 struct After {
   std::string stage;
   std::uint64_t lag = 0;  // written "stage" (0) or "stage@n-1" (1)
+  bool operator==(const After&) const = default;
 };
 
 // Fires per_step times a step. With replicas = 1 it holds all of `on`; with replicas = r, `on` lists r
@@ -52,6 +55,7 @@ struct Stage {
   std::vector<std::string> outputs;  // channels: one item into each a firing
   std::vector<After> after;
   std::vector<std::string> uses;     // locks and shared resources
+  bool operator==(const Stage&) const = default;
 };
 
 enum class Order {
@@ -65,16 +69,19 @@ struct Channel {
   std::uint64_t bytes = 0;           // bound, 0: none
   std::uint64_t item_bytes = 0;      // size of one item where known, 0: unknown
   Order order = Order::sequence;
+  bool operator==(const Channel&) const = default;
 };
 
 // The schedule as written; schedule.h turns it into edges.
 struct EdgeText {
   std::string from, to;  // "stage@n" or "stage@n+k": `to` waits for `from`
+  bool operator==(const EdgeText&) const = default;
 };
 struct ScheduleText {
   std::string name = "lockstep";                 // lockstep | overlapped | async | phases | edges
   std::vector<std::vector<std::string>> phases;  // of `phases`
   std::vector<EdgeText> edges;                   // of `edges`
+  bool operator==(const ScheduleText&) const = default;
 };
 
 struct Plan {
@@ -87,6 +94,7 @@ struct Plan {
   const Stage& stage(const std::string& name) const;        // Error(internal) where there is none
   const Resource& resource(const std::string& name) const;
   const Channel& channel(const std::string& name) const;
+  bool operator==(const Plan&) const = default;
 };
 
 // Reads a plan. Error(bad_input) "FILE:LINE: KEY: what, value, fix" for unknown keys, bare numbers,

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "headrace/error.h"
 
@@ -34,36 +33,7 @@ class Descriptor {
   int number_;
 };
 
-void write_all(int file, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse("write", path);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::fsync(file) != 0) refuse("flush", path);
-}
-
 }  // namespace
-
-void write_file_atomically(const std::string& path, std::string_view bytes) {
-  std::string temporary = path + ".tmp-XXXXXX";
-  const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.number() < 0) refuse("create", path);
-  try {
-    const mode_t mask = ::umask(0);  // mkostemp creates private files; others may read what users write
-    ::umask(mask);
-    if (::fchmod(file.number(), 0666 & ~mask) != 0) refuse("set the permissions of", path);
-    write_all(file.number(), bytes, path);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) refuse("rename the new file to", path);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  const Descriptor folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.number() < 0 || ::fsync(folder.number()) != 0) refuse("flush the folder of", path);
-}
 
 std::string read_file(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
