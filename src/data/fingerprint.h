@@ -1,0 +1,17 @@
+// The hashes by which a manifest recognises a file.
+#pragma once
+
+#include <cstdint>
+
+#include "data/input_file.h"
+#include "headrace/manifest.h"
+
+namespace headrace {
+
+inline constexpr std::uint64_t kHashedWhole = 1ull << 30;  // bytes; larger files are sampled
+
+// Fills size, sha256 and, with verify_full, full_sha256 (see ManifestFile).
+void fingerprint(const InputFile& file, bool verify_full, ManifestFile& entry,
+                 std::uint64_t hashed_whole = kHashedWhole);
+
+}  // namespace headrace
