@@ -12,21 +12,14 @@
 namespace headrace {
 namespace {
 
-std::string library_path() {
-  if (const char* path = std::getenv("HEADRACE_GPU_LIBRARY")) return path;
-  std::error_code ignored;  // an unreadable link leaves a relative path, which does not exist either
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return (program.parent_path().parent_path() / "lib" / "libheadrace_gpu.so").string();
-}
-
 struct Library {
   decltype(&headrace_gpu_devices) devices = nullptr;
   std::string why_not;
 };
 
-Library load() {
-  const std::string path = library_path();
-  if (!std::filesystem::exists(path)) {
+Library load(const std::string& path) {
+  std::error_code ignored;  // what cannot be looked at is not there
+  if (!std::filesystem::exists(path, ignored)) {
     return {nullptr, fmt::format("no CUDA half built: {} is not there (build with nvcc on PATH and "
                                  "HEADRACE_CUDA=on)", path)};
   }
@@ -42,8 +35,15 @@ Library load() {
 
 }  // namespace
 
-GpuList list_gpus() {
-  static const Library library = load();
+std::string gpu_library_path() {
+  if (const char* path = std::getenv("HEADRACE_GPU_LIBRARY")) return path;
+  std::error_code ignored;  // an unreadable link leaves a relative path, which does not exist either
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return (program.parent_path().parent_path() / "lib" / "libheadrace_gpu.so").string();
+}
+
+GpuList list_gpus(const std::string& path) {
+  const Library library = load(path);
   GpuList list;
   if (library.devices == nullptr) {
     list.why_none = library.why_not;
@@ -53,7 +53,7 @@ GpuList list_gpus() {
   std::array<HeadraceGpuDevice, capacity> devices{};
   std::array<char, 256> message{};
   const int count = library.devices(devices.data(), capacity, message.data(), message.size());
-  if (count < 0) list.why_none = fmt::format("no GPU driver that works: {}", message.data());
+  if (count < 0) list.why_none = fmt::format("no usable GPU driver: {}", message.data());
   if (count == 0) list.why_none = "the driver reports no GPU";
   for (int i = 0; i < count && i < capacity; ++i) {
     const HeadraceGpuDevice& d = devices[static_cast<std::size_t>(i)];
