@@ -4,14 +4,20 @@
 // Contract
 //   - N batches in, exactly N served: a source returns false for the batch after its last; the last step
 //     may hold fewer firings than per_step and still completes.
-//   - The first error wins. It keeps stage, replica and step, stops the others, and run() throws it after
-//     all workers have joined. Nothing is swallowed; a new Executor starts clean.
+//   - The first error wins and keeps stage, replica and step. An error of a source arrives at its exact
+//     position: its stream ends there, and the batches before it are processed. Any other error stops
+//     all devices once the firings that are running have ended. run() throws it after all workers have
+//     joined. Nothing is swallowed; a new Executor starts clean.
 //   - Every wait can be stopped: request_stop() (any thread, not from a signal handler) makes run() return
-//     with Outcome::stopped once the firings that are running have ended; stages that run long poll
-//     Context::stopping().
+//     with Outcome::stopped once the firings that are running have ended. Stages that run long poll
+//     Context::stopping(), or give Context::stop to what they wait in; one that gives up because of it
+//     throws Error(cancelled), and its firing is not counted.
 //   - Watchdog: without progress for `watchdog_seconds` the wait-for graph goes to `on_hang`; with
 //     `stop_on_hang` the run ends with Error(hang) that carries it. A long stage is not a hang: only a
-//     state where every unfinished device waits is.
+//     state where every unfinished device waits is. A stage that waits in a BoundedChannel waits.
+//   - Trace: every moment of every device and host thread that the recorder lists lies in one span.
+//     `startup`: the run's start to its first work. `tail`: its last work to the run's end. A firing on
+//     several devices is a span of each, of kind sync; so is a stage named "sync".
 #pragma once
 
 #include <any>
@@ -19,6 +25,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -43,6 +50,7 @@ class Context {
   std::uint64_t firings_in_step = 1;  // of this stage in this step: the global denominator's count
   std::vector<Item> inputs;           // one for each input channel, in the stage's order
   std::vector<Item> outputs;          // to be filled: one for each output channel
+  std::stop_token stop;               // for waits inside the stage
   std::function<bool()> stopping;     // whether the run is being stopped; cheap
 
   template <typename T>
@@ -64,12 +72,18 @@ struct ExecutorOptions {
 
 enum class Outcome { finished, stopped };
 
+// The header of a recorder for runs of this plan: its devices, then its host threads.
+TraceHeader trace_header(const Plan& plan, const ScheduleText& schedule);
+
 class Executor {
  public:
-  // Error(bad_input) where a stage has no function, the schedule is invalid or the plan cannot run.
+  // Error(bad_input) where a stage has no function, a function or cores have no stage or resource, the
+  // schedule is invalid or the plan cannot run. The recorder outlives the executor.
   Executor(Plan plan, ScheduleText schedule, std::map<std::string, StageFunction> functions,
            ExecutorOptions options, Recorder* recorder = nullptr);
   ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   Outcome run();          // once
   void request_stop();

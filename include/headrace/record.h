@@ -1,11 +1,10 @@
-// The trace recorder: spans of work and waits with their cause, into memory of fixed size a thread, and a
-// Chrome-JSON writer whose file opens in Perfetto and stays valid when cut off. Layer: record.
+// The trace recorder: spans of work and waits with their cause, in bounded memory, and a Chrome-JSON
+// writer whose file opens in Perfetto and stays valid when cut off. Layer: record.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace headrace {
@@ -22,25 +21,31 @@ struct Span {
   std::uint64_t replica = 0, step = 0, sequence = 0;
   std::string cause;              // of waits: starved back_pressured synchronising host startup tail
   std::string channel;            // of starved and back_pressured
+  bool operator==(const Span&) const = default;
 };
 
 struct TraceHeader {
   std::string schema = "headrace-trace-1";
   std::string plan_hash, schedule;
   std::vector<std::string> devices;
+  std::size_t host_threads = 0;  // the last so many of `devices` are background threads of the host
+  std::uint64_t dropped = 0;     // spans lost at the start of the run, because memory is bounded
+  bool operator==(const TraceHeader&) const = default;
 };
 
-// Collects spans from any thread; keeps the newest `capacity` spans and counts what it dropped.
+// Collects spans from any thread; keeps the newest `capacity` >= 1 spans and counts what it dropped.
 class Recorder {
  public:
-  explicit Recorder(TraceHeader header, std::size_t capacity = 1u << 20);
+  explicit Recorder(TraceHeader header, std::size_t capacity = 1u << 18);
   ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
 
-  std::int64_t now_ns() const;        // since construction
-  void add(Span span);                // thread-safe
-  std::vector<Span> spans() const;    // sorted by start
+  std::int64_t now_ns() const;      // since construction
+  void add(Span span);              // thread-safe; Error(internal) where the header has no such device
+  std::vector<Span> spans() const;  // sorted by start
   std::uint64_t dropped() const;
-  const TraceHeader& header() const;
+  TraceHeader header() const;       // with `dropped` as it is now
 
  private:
   struct State;

@@ -1,0 +1,31 @@
+// A file that is there as a whole or not at all: written under a temporary name beside it, flushed to
+// the disk, renamed, and the folder flushed. Layer: record.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace headrace {
+
+class AtomicFile {
+ public:
+  // Error(io) names the path and what the system said; so do write() and commit().
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();  // without commit(): removes the temporary file, leaves what was at `path`
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::string_view bytes);  // buffered
+  void commit();                       // once; no write() after it
+
+ private:
+  void flush();
+  [[noreturn]] void refuse(const char* what) const;
+
+  std::string path_, temporary_, buffer_;
+  int file_ = -1;
+};
+
+void write_file_atomically(const std::string& path, std::string_view bytes);
+
+}  // namespace headrace

@@ -1,0 +1,58 @@
+#include "headrace/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "flow/executor_state.h"
+#include "flow/wait_graph.h"
+#include "flow/watchdog.h"
+
+namespace headrace {
+
+TraceHeader trace_header(const Plan& plan, const ScheduleText& schedule) {
+  TraceHeader header;
+  header.plan_hash = plan_hash(plan);
+  header.schedule = schedule.name;
+  for (const ResourceKind kind : {ResourceKind::device, ResourceKind::host})
+    for (const Resource& resource : plan.resources)
+      if (resource.kind == kind) {
+        header.devices.push_back(resource.name);
+        header.host_threads += kind == ResourceKind::host ? 1 : 0;
+      }
+  return header;
+}
+
+Executor::Executor(Plan plan, ScheduleText schedule, std::map<std::string, StageFunction> functions,
+                   ExecutorOptions options, Recorder* recorder)
+    : state_(new State(std::move(plan), schedule, std::move(functions), std::move(options), recorder)) {}
+
+Executor::~Executor() = default;
+
+void Executor::request_stop() { state_->request_stop(); }
+
+std::uint64_t Executor::steps_completed() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->progress.steps_completed();
+}
+
+std::string Executor::wait_for_graph() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->wait_for_graph();
+}
+
+Outcome Executor::run() {
+  State& state = *state_;
+  state.begin();
+  {
+    std::optional<Watchdog> watchdog;
+    if (state.options.watchdog_seconds > 0)
+      watchdog.emplace(
+          state.options.watchdog_seconds, [&] { return state.stuck(); }, [&] { state.report_hang(); });
+    std::vector<std::jthread> threads;
+    for (State::Worker& worker : state.workers)
+      threads.emplace_back([&state, &worker] { state.work(worker); });
+  }  // joins the workers, then the watchdog
+  return state.end();
+}
+
+}  // namespace headrace
