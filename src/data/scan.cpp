@@ -54,8 +54,8 @@ std::vector<Candidate> walk(const std::string& folder) {
   std::vector<Candidate> found;
   try {
     for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
-      std::error_code broken_link;
-      if (it->is_directory() && is_passed_over(it->path().filename().string()))
+      std::error_code broken_link;  // is neither a folder nor a file
+      if (it->is_directory(broken_link) && is_passed_over(it->path().filename().string()))
         it.disable_recursion_pending();
       else if (has_text_extension(it->path()) && it->is_regular_file(broken_link))
         found.push_back(

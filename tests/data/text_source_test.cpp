@@ -1,0 +1,331 @@
+#include "headrace/text_source.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <set>
+
+#include "data/anchors.h"
+#include "data/random_text.h"
+#include "data/temp_folder.h"
+#include "headrace/error.h"
+
+namespace headrace {
+namespace {
+
+using testing::encode_bytes;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+using Tokens = std::vector<std::int32_t>;
+
+struct Row {
+  Tokens tokens, anchors;
+  bool operator==(const Row&) const = default;
+  auto operator<=>(const Row&) const = default;
+};
+
+// The rows of a batch without padding; the padding is checked.
+std::vector<Row> rows_of(const TokenBatch& batch, std::int32_t pad) {
+  RC_ASSERT(batch.tokens.size() == batch.rows * batch.length &&
+            batch.row_lengths.size() == batch.rows);
+  RC_ASSERT(batch.anchors.size() == batch.rows * batch.anchors_per_row);
+  std::vector<Row> rows;
+  for (std::uint64_t r = 0; r < batch.rows; ++r) {
+    const auto tokens = batch.tokens.begin() + static_cast<std::ptrdiff_t>(r * batch.length);
+    const auto anchors =
+        batch.anchors.begin() + static_cast<std::ptrdiff_t>(r * batch.anchors_per_row);
+    const auto end = tokens + static_cast<std::ptrdiff_t>(batch.length);
+    RC_ASSERT(std::all_of(tokens + batch.row_lengths[r], end,
+                          [&](std::int32_t id) { return id == pad; }));
+    rows.push_back({Tokens(tokens, tokens + batch.row_lengths[r]),
+                    Tokens(anchors, anchors + static_cast<std::ptrdiff_t>(batch.anchors_per_row))});
+  }
+  return rows;
+}
+
+struct Served {
+  std::vector<TokenBatch> batches;
+  std::vector<Row> rows;
+};
+
+Served serve_from(const Manifest& manifest, const TextOptions& options,
+                  const Position& start = {}) {
+  TextSource source(manifest, options, encode_bytes);
+  source.seek(start);
+  Served run;
+  for (TokenBatch batch; source.next(batch);) {
+    run.batches.push_back(batch);
+    for (Row& row : rows_of(batch, options.pad_token)) run.rows.push_back(std::move(row));
+  }
+  return run;
+}
+
+// A folder of up to 150 files (windows hold 64) with random bytes.
+struct RandomFolder {
+  TempFolder folder;
+  std::vector<std::string> contents;
+  Manifest manifest;
+
+  RandomFolder() {
+    const auto kinds = *rc::gen::container<std::vector<std::string>>(testing::content(false));
+    const auto repeats = *rc::gen::inRange(1, 4);
+    for (int i = 0; i < repeats; ++i)
+      for (const std::string& bytes : kinds) contents.push_back(bytes + std::to_string(i));
+    contents.push_back("never empty");
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      folder.write(fmt::format("f{}.txt", i), contents[i]);
+    manifest = scan({folder.path()});
+  }
+};
+
+TextOptions random_options() {
+  return {.rows = *rc::gen::inRange<std::uint64_t>(1, 9),
+          .length = *rc::gen::inRange<std::uint64_t>(3, 40),
+          .anchors = *rc::gen::inRange<std::uint64_t>(1, 12),
+          .seed = *rc::gen::arbitrary<std::uint64_t>(),
+          .epochs = *rc::gen::inRange<std::uint64_t>(1, 4),
+          .pad_token = -5};
+}
+
+// Each epoch serves each chunk of each training file once; no row holds bytes of two files, none of
+// a held-out one. The expected chunks are made from the files' bytes.
+TEST(TextSource, EveryTrainingTokenOnceAnEpoch) {
+  EXPECT_TRUE(rc::check([] {
+    const RandomFolder data;
+    const TextOptions options = random_options();
+    const std::vector<bool> held = held_out_files(data.manifest.files);
+    std::vector<Tokens> expected;
+    std::uint64_t dropped = 0;
+    for (std::size_t i = 0; i < data.contents.size(); ++i) {
+      const std::string name = fmt::format("f{}.txt", i);
+      const auto file = std::ranges::find(data.manifest.files, name, &ManifestFile::relative);
+      RC_ASSERT(file != data.manifest.files.end());
+      if (held[static_cast<std::size_t>(file - data.manifest.files.begin())]) continue;
+      for (std::size_t at = 0; at < data.contents[i].size(); at += options.length) {
+        const Tokens chunk =
+            encode_bytes(std::string_view(data.contents[i]).substr(at, options.length));
+        if (chunk.size() < kShortestRow)
+          dropped += chunk.size();
+        else
+          expected.push_back(chunk);
+      }
+    }
+    std::ranges::sort(expected);
+
+    TextSource source(data.manifest, options, encode_bytes);
+    std::vector<Row> rows;
+    for (TokenBatch batch; source.next(batch);)
+      for (Row& row : rows_of(batch, options.pad_token)) rows.push_back(std::move(row));
+    RC_ASSERT(rows.size() == expected.size() * options.epochs);
+    RC_ASSERT(source.counts().dropped_tokens == dropped * options.epochs);
+    for (std::uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
+      std::vector<Tokens> served;
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        served.push_back(rows[epoch * expected.size() + i].tokens);
+      std::ranges::sort(served);
+      RC_ASSERT(served == expected);
+    }
+  }));
+}
+
+TEST(TextSource, OnlyTheLastBatchMayBeShort) {
+  EXPECT_TRUE(rc::check([] {
+    const RandomFolder data;
+    const TextOptions options = random_options();
+    const Served run = serve_from(data.manifest, options);
+    for (std::size_t i = 0; i < run.batches.size(); ++i) {
+      RC_ASSERT(run.batches[i].position.batch == i + 1);
+      RC_ASSERT(run.batches[i].rows == options.rows || i + 1 == run.batches.size());
+    }
+  }));
+}
+
+// Killed at any batch and resumed, three times, each time with another number of rows a batch: the
+// rows are those of the uninterrupted run.
+TEST(TextSource, ResumeIsExact) {
+  EXPECT_TRUE(rc::check([] {
+    const RandomFolder data;
+    TextOptions options = random_options();
+    const Served whole = serve_from(data.manifest, options);
+    RC_PRE(!whole.batches.empty());
+
+    const std::size_t stop = *rc::gen::inRange<std::size_t>(0, whole.batches.size());
+    const Served same = serve_from(data.manifest, options, whole.batches[stop].position);
+    RC_ASSERT(same.batches.size() == whole.batches.size() - stop - 1);
+    for (std::size_t i = 0; i < same.batches.size(); ++i)
+      RC_ASSERT(same.batches[i].position == whole.batches[stop + 1 + i].position);
+
+    std::vector<Row> trained;
+    Position position;
+    for (int resume = 0; resume < 4; ++resume) {
+      options.rows = *rc::gen::inRange<std::uint64_t>(1, 9);
+      TextSource source(data.manifest, options, encode_bytes);
+      source.seek(position);
+      const auto batches = resume == 3 ? SIZE_MAX : *rc::gen::inRange<std::size_t>(0, 20);
+      TokenBatch batch;
+      for (std::size_t i = 0; i < batches && source.next(batch); ++i) {
+        for (Row& row : rows_of(batch, options.pad_token)) trained.push_back(std::move(row));
+        position = batch.position;
+      }
+    }
+    RC_ASSERT(trained == whole.rows);
+  }));
+}
+
+TEST(TextSource, SeedsAndEpochsGiveOtherOrdersAndAnchors) {
+  const TempFolder folder;
+  for (int i = 0; i < 100; ++i)
+    folder.write(fmt::format("f{}.txt", i), fmt::format("file number {}", i));
+  const Manifest manifest = scan({folder.path()});
+  TextOptions options{.rows = 1, .length = 32, .anchors = 4, .seed = 1, .epochs = 2};
+  const Served one = serve_from(manifest, options);
+  const auto half = static_cast<std::ptrdiff_t>(one.rows.size() / 2);
+  const std::vector<Row> first(one.rows.begin(), one.rows.begin() + half),
+      second(one.rows.begin() + half, one.rows.end());
+  EXPECT_NE(first, second);
+  EXPECT_EQ(one.batches[first.size() - 1].position.epoch, 1u);
+  EXPECT_EQ(one.batches[first.size() - 1].position.row, 0u);
+  std::set<Row> distinct(one.rows.begin(), one.rows.end());
+  EXPECT_GT(distinct.size(), first.size());  // other anchors in the second epoch
+  options.seed = 2;
+  EXPECT_NE(serve_from(manifest, options).rows, one.rows);
+}
+
+TEST(TextSource, EndlessEpochsGoOn) {
+  const TempFolder folder;
+  folder.write("a.txt", "some text");
+  TextSource source(scan({folder.path()}), {.rows = 3, .length = 4, .anchors = 2}, encode_bytes);
+  TokenBatch batch;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(source.next(batch));
+    ASSERT_EQ(batch.rows, 3u);
+  }
+  EXPECT_EQ(batch.position.rng_counter, 3000u);
+  EXPECT_EQ(batch.position.epoch, 1500u);  // "some" and " tex" a pass; "t" is dropped
+}
+
+TEST(TextSource, EndsWhereNoDocumentGivesARow) {
+  const TempFolder folder;
+  folder.write("a.txt", "xy");
+  TextSource source(scan({folder.path()}), {}, encode_bytes);
+  TokenBatch batch;
+  EXPECT_FALSE(source.next(batch));
+  TextSource nothing(Manifest{}, {}, encode_bytes);
+  EXPECT_FALSE(nothing.next(batch));
+}
+
+TEST(TextSource, CountsWhatItFound) {
+  const TempFolder folder;
+  folder.write("a.txt", "caf\xc3\xa9 \xff\xfe!");
+  folder.write("b.jsonl", "{\"text\": \"good\"}\nbad line\n");
+  TextSource source(scan({folder.path()}), {.length = 8, .epochs = 1}, encode_bytes);
+  for (TokenBatch batch; source.next(batch);) {
+  }
+  const TextCounts counts = source.counts();
+  EXPECT_EQ(counts.files, 2u);
+  EXPECT_EQ(counts.pieces, 2u);
+  EXPECT_EQ(counts.bytes, 9u + 26u);
+  EXPECT_EQ(counts.invalid_utf8_bytes, 2u);
+  EXPECT_EQ(counts.plain_json_lines, 1u);
+  EXPECT_EQ(counts.dropped_rows, 1u);  // the ninth byte of a.txt
+}
+
+// A position of a manifest to which files were then appended: its epoch ends as it would have, the
+// next ones hold the new files.
+TEST(TextSource, AppendedFilesJoinAtTheNextEpoch) {
+  EXPECT_TRUE(rc::check([] {
+    const RandomFolder data;
+    TextOptions options = random_options();
+    options.rows = 1;
+    const Served before = serve_from(data.manifest, options);
+    RC_PRE(!before.batches.empty());
+    data.folder.write("appended.txt", "@@@@@@@@");
+    data.folder.write("0.txt", "@@@@@@@@");
+    const Manifest grown = append(data.manifest, scan({data.folder.path()}));
+
+    const std::size_t stop = *rc::gen::inRange<std::size_t>(0, before.batches.size());
+    const Position start = before.batches[stop].position;
+    ++options.epochs;
+    const Served after = serve_from(grown, options, start);
+    const std::size_t a_epoch = before.rows.size() / (options.epochs - 1);
+    const std::size_t rest_of_epoch = (start.epoch + 1) * a_epoch - (stop + 1);
+    for (std::size_t i = 0; i < after.rows.size(); ++i) {
+      const bool appended = after.rows[i].tokens[0] == '@';
+      if (i < rest_of_epoch && stop + 1 + i < before.rows.size())
+        RC_ASSERT(after.rows[i] == before.rows[stop + 1 + i]);
+      if (i < rest_of_epoch) RC_ASSERT(!appended);
+    }
+    const auto later =
+        std::count_if(after.rows.begin() + static_cast<std::ptrdiff_t>(rest_of_epoch),
+                      after.rows.end(), [](const Row& row) { return row.tokens[0] == '@'; });
+    RC_ASSERT((later > 0) == (start.epoch + 1 < options.epochs));
+  }));
+}
+
+TEST(TextSource, RefusesAPositionOfOtherData) {
+  const TempFolder folder;
+  folder.write("a.txt", "some text");
+  TextSource source(scan({folder.path()}), {}, encode_bytes);
+  EXPECT_THROW(source.seek({.manifest = "another"}), Error);
+  const std::string id = scan({folder.path()}).id();
+  EXPECT_THROW(source.seek({.manifest = id, .shard = 7}), Error);
+  source.seek({.manifest = id, .row = 99});
+  TokenBatch batch;
+  EXPECT_THROW(source.next(batch), Error);
+  EXPECT_THROW(TextSource(Manifest{}, {.length = 2}, encode_bytes), Error);
+  EXPECT_THROW(TextSource(Manifest{}, {.rows = 0}, encode_bytes), Error);
+  EXPECT_THROW(TextSource(Manifest{}, {.anchors = 0}, encode_bytes), Error);
+}
+
+TEST(TextSource, AFileThatShrankIsNamedAndNothingIsSkipped) {
+  const TempFolder folder;
+  const auto name = [](int i) { return fmt::format("f{}.txt", i); };
+  const auto text = [](int i) { return fmt::format("the text of file {}", i); };
+  for (int i = 0; i < 200; ++i) folder.write(name(i), text(i));
+  const Manifest manifest = scan({folder.path()});
+  const TextOptions options{.rows = 7, .length = 64, .epochs = 1};
+  const Served whole = serve_from(manifest, options);
+
+  TextSource source(manifest, options, encode_bytes);
+  std::vector<Row> rows;
+  TokenBatch batch;
+  ASSERT_TRUE(source.next(batch));
+  rows = rows_of(batch, 0);
+  for (int i = 0; i < 200; ++i) folder.write(name(i), "the");
+  try {
+    while (source.next(batch))
+      for (Row& row : rows_of(batch, 0)) rows.push_back(std::move(row));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_THAT(error.what(), HasSubstr(folder.path()));
+  }
+  for (int i = 0; i < 200; ++i) folder.write(name(i), text(i));
+  while (source.next(batch))
+    for (Row& row : rows_of(batch, 0)) rows.push_back(std::move(row));
+  EXPECT_EQ(rows, whole.rows);
+}
+
+// A single line of 24 MiB never reaches the tokenizer in more than 1 MiB.
+TEST(TextSource, AHugeLineIsReadInBoundedPieces) {
+  const TempFolder folder;
+  folder.write("line.txt", std::string(24 << 20, 'x'));
+  std::size_t longest = 0, all = 0;
+  TextSource source(scan({folder.path()}), {.rows = 64, .length = 4096, .anchors = 1, .epochs = 1},
+                    [&](std::string_view bytes) {
+                      longest = std::max(longest, bytes.size());
+                      all += bytes.size();
+                      return Tokens(bytes.size() / 4, 1);
+                    });
+  std::uint64_t tokens = 0;
+  for (TokenBatch batch; source.next(batch);) tokens += batch.token_count();
+  EXPECT_EQ(longest, std::size_t{1} << 20);
+  EXPECT_EQ(all, std::size_t{24} << 20);
+  EXPECT_EQ(tokens, all / 4);
+}
+
+}  // namespace
+}  // namespace headrace
