@@ -19,10 +19,16 @@ class Tokenizer {
   static Tokenizer from(const GgufFile& file);
 
   // Bytes in, ids out; any bytes (invalid UTF-8 too). With `special`, the text of control tokens such as
-  // <|im_start|> becomes that token; without, it is plain text. Thread-safe.
+  // <|im_start|> becomes that token; without, it is plain text. Thread-safe. Decoding gives the same
+  // bytes again, but for those that the vocabulary cannot express: they are left out, as by the
+  // tokenizers library and llama.cpp.
   std::vector<std::int32_t> encode(std::string_view text, bool special = false) const;
   std::string decode(const std::vector<std::int32_t>& ids) const;   // exact bytes
   std::string_view bytes_of(std::int32_t id) const;
+
+  // Whether the vocabulary has a token for this byte. SmolLM2 lacks 21: six control characters and
+  // bytes that no assigned UTF-8 character has (C0, C1, F1, F2, F5 to FF).
+  bool expresses(unsigned char byte) const;
 
   std::int32_t size() const;
   std::int32_t end_of_text() const;                 // tokenizer.ggml.eos_token_id
