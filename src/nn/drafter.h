@@ -8,17 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "nn/llama_shape.h"
+#include "nn/drafter_config.h"
 
 namespace headrace {
-
-struct DrafterConfig {
-  LlamaShape target;                   // the drafter shares its sizes
-  std::int64_t layers = 2;
-  std::int64_t block = 8;              // slot 0 is the anchor, slots 1..block-1 are predicted
-  std::vector<std::int64_t> taps;      // target layer ids
-  std::int64_t mask_token = 16;
-};
 
 // Trainable tensors by the reference's names: fc.weight [H, T*H], hidden_norm.weight, norm.weight,
 // layers.N.self_attn.{q,k,v,o}_proj.weight, layers.N.self_attn.{q,k}_norm.weight,

@@ -1,0 +1,29 @@
+// What a run prints and draws: the JSON object, the table on the terminal, report.html.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headrace/report.h"
+#include "train/dflash_compare.h"
+#include "train/dflash_evaluate.h"
+
+namespace headrace {
+
+struct DflashOutcome {
+  DflashRun run;
+  std::vector<StepLog> log;
+  std::vector<DrafterScore> scores;       // in the order of steps; the last is the final one
+  std::optional<BigramScore> bigrams;
+};
+
+nlohmann::ordered_json to_json(const DflashOutcome& outcome);
+std::string to_text(const DflashOutcome& outcome);  // within 100 columns
+Report to_report(const DflashSession& session, const DflashOutcome& outcome);
+
+nlohmann::ordered_json to_json(const Comparison& comparison);
+Report to_report(const DflashSession& session, const Comparison& comparison);
+
+}  // namespace headrace

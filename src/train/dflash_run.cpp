@@ -1,0 +1,105 @@
+#include "train/dflash_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "headrace/simulator.h"
+#include "nn/threads.h"
+#include "train/interrupt.h"
+
+namespace headrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kCostSamples = 64;
+
+// Turns an interrupt into a stop for as long as it lives.
+std::jthread watch_interrupts(Executor& executor) {
+  return std::jthread([&executor](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      if (interrupted()) return executor.request_stop();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+}
+
+double mean_of_last(const std::vector<StepLog>& log, std::size_t first, std::size_t count) {
+  const std::size_t from = std::max(first, log.size() > count ? log.size() - count : 0);
+  double sum = 0;
+  for (std::size_t i = from; i < log.size(); ++i) sum += log[i].loss;
+  return from < log.size() ? sum / static_cast<double>(log.size() - from) : 0;
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const std::size_t half = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + half, values.end());
+  if (values.size() % 2 == 1) return values[half];
+  return (values[half] + *std::max_element(values.begin(), values.begin() + half)) / 2;
+}
+
+Plan with_measured_costs(Plan plan, const std::vector<Span>& spans) {
+  for (Stage& stage : plan.stages) {
+    std::vector<double> durations, later;
+    // A stage that holds several devices has a span on each: count those of its first device.
+    for (const Span& span : spans) {
+      if (span.kind == SpanKind::wait || span.stage != stage.name) continue;
+      if (stage.replicas == 1 && plan.resources[span.device].name != stage.on.front()) continue;
+      const double seconds = static_cast<double>(span.end_ns - span.start_ns) * 1e-9;
+      durations.push_back(seconds);
+      if (span.step > 0) later.push_back(seconds);
+    }
+    std::vector<double>& chosen = later.empty() ? durations : later;
+    if (chosen.size() > kCostSamples) chosen.erase(chosen.begin(), chosen.end() - kCostSamples);
+    stage.cost = {chosen, {}};
+  }
+  return plan;
+}
+
+DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until, const std::string& name,
+                   const std::function<bool(const StepLog&)>& on_step) {
+  DflashRun run;
+  run.name = name;
+  const std::size_t first_step = trainer.log().size();
+  const std::uint64_t first_tokens = trainer.tokens();
+  Recorder recorder(trace_header(placed.plan, placed.plan.schedule));
+
+  const auto start = Clock::now();
+  auto last = start;
+  Executor* running = nullptr;
+  ExecutorOptions options;
+  options.steps = until > trainer.steps() ? until - trainer.steps() : 0;
+  options.cores = placed.placement.cores;
+  options.on_worker_start = [&](const std::string& resource) { set_compute_threads(static_cast<int>(placed.placement.threads(resource))); };
+  options.on_step = [&](std::uint64_t) {
+    const auto now = Clock::now();
+    if (trainer.log().size() > first_step + 1) run.intervals.push_back(std::chrono::duration<double>(now - last).count());
+    last = now;
+    if (!on_step(trainer.log().back())) running->request_stop();
+  };
+  Executor executor(placed.plan, placed.plan.schedule, trainer.functions(), options, &recorder);
+  running = &executor;
+  {
+    const std::jthread watcher = watch_interrupts(executor);
+    run.outcome = executor.run();
+  }
+
+  run.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  run.steps = trainer.log().size() - first_step;
+  run.tokens = trainer.tokens() - first_tokens;
+  run.step_seconds_p50 = median(run.intervals);
+  if (run.steps > 0) run.loss_first = trainer.log()[first_step].loss;
+  run.loss_last = mean_of_last(trainer.log(), first_step, 10);
+  run.weights_sha256 = trainer.weights_sha256();
+  run.header = recorder.header();
+  run.spans = recorder.spans();
+  run.accounting = account(run.header, run.spans);
+  run.plan = with_measured_costs(placed.plan, run.spans);
+  if (run.steps > 0) run.bound_seconds = bound(run.plan);
+  return run;
+}
+
+}  // namespace headrace

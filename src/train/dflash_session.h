@@ -1,0 +1,36 @@
+// What every run of one command shares: the model file, its tokenizer, the data, an earlier checkpoint. No libtorch here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headrace/gguf.h"
+#include "headrace/text_source.h"
+#include "headrace/tokenizer.h"
+#include "nn/drafter_config.h"
+#include "train/checkpoint.h"
+#include "train/dflash_options.h"
+
+namespace headrace {
+
+struct DflashSession {
+  DflashOptions options;
+  std::string target_path, target_sha256;
+  GgufFile file;
+  Tokenizer tokenizer;
+  DrafterConfig drafter;  // sizes, taps, mask token
+  Manifest manifest;
+  std::optional<CheckpointFiles> resumed;
+
+  TextOptions text_options() const;
+  // Of the resumed checkpoint, or the start of the data.
+  Position start_position() const;
+  Encode encode() const;
+};
+
+// Opens everything the options name. Error(bad_input) for a model, data or checkpoint that cannot be used or that do
+// not belong together: a checkpoint of another target or of other sizes, data that changed.
+DflashSession open_session(const DflashOptions& options);
+
+}  // namespace headrace
