@@ -90,6 +90,14 @@ std::vector<std::size_t> Graph::predecessors(std::size_t stage) const {
   return result;
 }
 
+bool Graph::any_replica(const Plan& plan, std::size_t stage) const {
+  const Node& node = stages[stage];
+  const auto& deciding = node.inputs.empty() ? node.outputs : node.inputs;
+  return std::any_of(deciding.begin(), deciding.end(), [&](std::size_t channel) {
+    return plan.channels[channel].order == Order::ready;
+  });
+}
+
 std::vector<std::size_t> topological_order(const Plan& plan, const Graph& graph,
                                            const std::vector<Edge>& edges) {
   const std::size_t count = graph.stages.size();

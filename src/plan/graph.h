@@ -31,6 +31,10 @@ struct Graph {
   // The stages that `stage` waits for within its own step: producers of its inputs and `after` of lag 0.
   std::vector<std::size_t> predecessors(std::size_t stage) const;
 
+  // Whether whichever replica is free takes the next firing: the order of the stage's inputs decides, of
+  // its outputs where it has none.
+  bool any_replica(const Plan& plan, std::size_t stage) const;
+
   std::vector<Node> stages;
   std::vector<std::size_t> producer, consumer;  // of each channel; none where missing
 };

@@ -156,7 +156,8 @@ class Reader {
     if (node["link"]) refuse(key + ".link", "belongs to kind: link");
     const bool shared = found->second == ResourceKind::shared;
     if (shared != static_cast<bool>(node["slowdown"]))
-      refuse(key, shared ? "slowdown is missing; a number of at least 1" : "slowdown belongs to kind: shared");
+      refuse(key, "{}", shared ? "slowdown is missing; a number of at least 1"
+                               : "slowdown belongs to kind: shared");
     if (shared)
       result.slowdown = number(scalar(node["slowdown"], key + ".slowdown"), key + ".slowdown");
     return result;

@@ -44,10 +44,7 @@ Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::u
     stage.level = level[i];
     stage.per_step = stage.next_step_end = from.per_step;
     if (steps > 0) stage.end = steps * from.per_step;
-    const auto& deciding = node.inputs.empty() ? node.outputs : node.inputs;
-    stage.any_replica = std::any_of(deciding.begin(), deciding.end(), [&](std::size_t channel) {
-      return plan.channels[channel].order == Order::ready;
-    });
+    stage.any_replica = graph.any_replica(plan, i);
     stage.reserves = reserves_room(plan, graph, i);
     for (const Graph::After& after : node.after)
       stage.waits_for.push_back({after.stage, i, after.lag});
