@@ -29,7 +29,8 @@ class SafeTensorsFile {
   std::shared_ptr<const Data> data_;
 };
 
-// Writes in the order of names. Error(io) where the disk refuses; the caller renames.
+// Writes in the order of names, and to the disk itself. Error(io) where the disk refuses, which leaves
+// part of a file: write under a temporary name and rename.
 void write_safetensors(const std::string& path, const std::vector<SafeTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -1,4 +1,5 @@
-// A folder that goes with the test.
+// A folder that goes with the test; in memory where there is /dev/shm, as some tests write
+// thousands of files.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +12,10 @@ namespace headrace::testing {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "headrace-XXXXXX";
+    namespace fs = std::filesystem;
+    const fs::path memory = "/dev/shm";
+    std::string name =
+        (fs::is_directory(memory) ? memory : fs::temp_directory_path()) / "headrace-XXXXXX";
     path_ = ::mkdtemp(name.data());
   }
   ~TemporaryFolder() {

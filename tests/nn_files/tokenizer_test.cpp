@@ -10,9 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "gguf_writer.h"
-#include "headrace/error.h"
-#include "nn_files/temporary_folder.h"
+#include "nn_files/model_file.h"
 
 namespace headrace {
 namespace {
@@ -20,20 +18,16 @@ namespace {
 using ::testing::ElementsAre;
 using testing::GgufWriter;
 using ::testing::HasSubstr;
+using testing::open_gguf;
+using testing::refusal;
 using testing::small_vocabulary;
-using testing::TemporaryFolder;
 using testing::Vocabulary;
-
-GgufFile open_bytes(const std::string& bytes) {
-  const TemporaryFolder folder;  // the mapping outlives the name
-  return GgufFile::open(testing::write_file(folder / "model.gguf", bytes));
-}
 
 Tokenizer small(const Vocabulary& vocabulary = small_vocabulary(),
                 const std::string& pre = "smollm") {
   GgufWriter writer;
   testing::add_tokenizer(writer, vocabulary, pre);
-  return Tokenizer::from(open_bytes(writer.bytes()));
+  return Tokenizer::from(open_gguf(writer.bytes()));
 }
 
 // The tokenizer of the real model; nothing where it is not installed.
@@ -53,16 +47,6 @@ const Tokenizer* smollm2() {
 #define SMOLLM2_OR_SKIP() \
   smollm2();              \
   if (smollm2() == nullptr) GTEST_SKIP() << "SmolLM2 is not installed: run `make setup`"
-
-std::string message(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
 
 // Byte-pair merging by its definition: as long as any pair merges, merge the leftmost of those with
 // the lowest rank.
@@ -181,7 +165,7 @@ TEST(Tokenizer, ControlTokensOnlyWhereAskedFor) {
   EXPECT_EQ(tokenizer.mask_token(), 3);
   EXPECT_EQ(tokenizer.token("Ġthe"), 4 + 256 + 7);
   EXPECT_EQ(tokenizer.token("nowhere"), -1);
-  EXPECT_THAT(message([&] { tokenizer.decode({288}); }), HasSubstr("no token 288"));
+  EXPECT_THAT(refusal([&] { tokenizer.decode({288}); }), HasSubstr("no token 288"));
 }
 
 TEST(Tokenizer, TheLongestControlTokenWins) {
@@ -200,7 +184,7 @@ TEST(Tokenizer, ChatTemplates) {
     writer.add("tokenizer.ggml.merges", std::vector<std::string>{"a b"});
     writer.add("tokenizer.ggml.eos_token_id", std::uint32_t{0});
     if (!chat_template.empty()) writer.add("tokenizer.chat_template", chat_template);
-    const Tokenizer tokenizer = Tokenizer::from(open_bytes(writer.bytes()));
+    const Tokenizer tokenizer = Tokenizer::from(open_gguf(writer.bytes()));
     EXPECT_EQ(tokenizer.has_chat_template(), !chat_template.empty());
     return tokenizer.chat_prompt("Hi");
   };
@@ -209,11 +193,11 @@ TEST(Tokenizer, ChatTemplates) {
                    "'<|im_start|>system\\nBe kind.<|im_end|>\\n' }}"),
             "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
             "<|im_start|>assistant\n");
-  EXPECT_THAT(message([&] { prompt("<|start_header_id|>"); }),
+  EXPECT_THAT(refusal([&] { prompt("<|start_header_id|>"); }),
               HasSubstr("is Llama 3; only ChatML"));
-  EXPECT_THAT(message([&] { prompt("[INST] x [/INST]"); }), HasSubstr("Llama 2 or Mistral"));
-  EXPECT_THAT(message([&] { prompt("hm"); }), HasSubstr("an unknown format"));
-  EXPECT_THAT(message([&] { prompt(""); }), HasSubstr("no chat template"));
+  EXPECT_THAT(refusal([&] { prompt("[INST] x [/INST]"); }), HasSubstr("Llama 2 or Mistral"));
+  EXPECT_THAT(refusal([&] { prompt("hm"); }), HasSubstr("an unknown format"));
+  EXPECT_THAT(refusal([&] { prompt(""); }), HasSubstr("no chat template"));
 }
 
 TEST(Tokenizer, RefusesWhatItCannotUse) {
@@ -221,7 +205,7 @@ TEST(Tokenizer, RefusesWhatItCannotUse) {
                           const char* pre = "smollm") {
     Vocabulary vocabulary = small_vocabulary();
     change(vocabulary);
-    return message([&] { small(vocabulary, pre); });
+    return refusal([&] { small(vocabulary, pre); });
   };
   EXPECT_THAT(
       refused([](Vocabulary&) {}, "llama-bpe"),
@@ -240,10 +224,10 @@ TEST(Tokenizer, RefusesWhatItCannotUse) {
               }),
               HasSubstr("merge 0"));
   GgufWriter writer;
-  EXPECT_THAT(message([&] { Tokenizer::from(open_bytes(writer.bytes())); }),
+  EXPECT_THAT(refusal([&] { Tokenizer::from(open_gguf(writer.bytes())); }),
               HasSubstr("tokenizer.ggml.model is missing"));
   writer.add("tokenizer.ggml.model", "llama");
-  EXPECT_THAT(message([&] { Tokenizer::from(open_bytes(writer.bytes())); }),
+  EXPECT_THAT(refusal([&] { Tokenizer::from(open_gguf(writer.bytes())); }),
               HasSubstr("tokenizer \"llama\" is not supported"));
 }
 

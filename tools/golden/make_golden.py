@@ -112,19 +112,22 @@ def logprobs(path, tokenizer):
     return result
 
 
+def find_model(arguments):
+    if arguments:
+        return os.path.abspath(arguments[0])
+    found = glob.glob(os.path.join(ROOT, ".*env", "lib", "python3*", "site-packages", "*", NAME))
+    if not found:
+        sys.exit(f"{NAME} is not installed: run `make setup`, or give its path")
+    return sorted(found)[0]
+
+
 def main():
-    if len(sys.argv) > 1:
-        path = sys.argv[1]
-    else:
-        found = glob.glob(os.path.join(ROOT, ".*env", "lib", "python3*", "site-packages", "*", NAME))
-        if not found:
-            sys.exit(f"{NAME} is not installed: run `make setup`, or give its path")
-        path = sorted(found)[0]
+    path = find_model(sys.argv[1:])
     with_special, plain = make_tokenizer(path, True), make_tokenizer(path, False)
     strings = HAND_WRITTEN + code_strings(60)
     write("smollm2_tokens.json", [{"text": s, "special": with_special.encode(s).ids, "plain": plain.encode(s).ids}
                                   for s in strings])
-    write("smollm2_logprobs.json", logprobs(os.path.abspath(path), with_special))
+    write("smollm2_logprobs.json", logprobs(path, with_special))
     print(f"{len(strings)} strings, {len(TEXTS)} texts")
 
 

@@ -187,9 +187,7 @@ void write_safetensors(const std::string& path, const std::vector<SafeTensor>& t
   good = good && std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0;
   int error = good ? 0 : errno;
   if (std::fclose(file) != 0 && error == 0) error = errno;
-  if (error == 0) return;
-  std::remove(path.c_str());
-  fail(ErrorCode::io, "{}: cannot be written: {}", path, std::strerror(error));
+  if (error != 0) fail(ErrorCode::io, "{}: cannot be written: {}", path, std::strerror(error));
 }
 
 }  // namespace headrace
