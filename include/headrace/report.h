@@ -1,9 +1,9 @@
-// One self-contained HTML file that shows a run: where every device spent its time, schedules side by
-// side, curves. It opens offline and needs nothing beside it. Also a static picture of a timeline.
-// Layer: trace.
+// One self-contained HTML file that shows a run: where every device spent its time, schedules side
+// by side, curves. It opens offline and needs nothing beside it. Also a static picture of a
+// timeline. Layer: trace.
 //
-// Everything in a Report is shown as plain text: markup in a stage's name stays text. An empty part is
-// left out of the page. Times of spans are nanoseconds, all other times seconds.
+// Everything in a Report is shown as plain text: markup in a stage's name stays text. An empty part
+// is left out of the page. Times of spans are nanoseconds, all other times seconds.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct ReportFigure {
   std::string label, value, note;
 };
 
-// A lane for each device of `header`. Several timelines stand below one another and start at the same
-// scale, so that schedules, or measured and predicted, can be compared by eye.
+// A lane for each device of `header`. Several timelines stand below one another and start at the
+// same scale, so that schedules, or measured and predicted, can be compared by eye.
 struct ReportTimeline {
   std::string title, note;
   TraceHeader header;
@@ -31,10 +31,12 @@ struct ReportTimeline {
 // Where one device's time went, as parts of the host's span. The seven add up to 1.
 struct ReportShares {
   std::string device;
-  double busy = 0, starved = 0, back_pressured = 0, synchronising = 0, host = 0, startup = 0, tail = 0;
+  double busy = 0, starved = 0, back_pressured = 0, synchronising = 0, host = 0, startup = 0,
+         tail = 0;
 };
 
-// One schedule (or placement): seconds a step as measured and as predicted, and the bound no schedule beats.
+// One schedule (or placement): seconds a step as measured and as predicted, and the bound no
+// schedule beats.
 struct ReportSchedule {
   std::string name;
   std::optional<double> measured, predicted, bound;
@@ -69,8 +71,8 @@ struct Report {
   std::vector<std::string> notes;
 };
 
-// The page. Error(internal) where a device's shares do not add up to 1 within 1e-6 or a span names a
-// device that the header has not.
+// The page. Error(internal) where a device's shares do not add up to 1 within 1e-6 or a span names
+// a device that the header has not.
 std::string report_html(const Report& report);
 
 struct SvgOptions {
@@ -80,6 +82,7 @@ struct SvgOptions {
 };
 
 // A static picture of the same spans for a README: light and dark follow the reader's setting.
-std::string timeline_svg(const TraceHeader& header, const std::vector<Span>& spans, const SvgOptions& options = {});
+std::string timeline_svg(const TraceHeader& header, const std::vector<Span>& spans,
+                         const SvgOptions& options = {});
 
 }  // namespace headrace

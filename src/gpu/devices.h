@@ -14,8 +14,9 @@ struct HeadraceGpuDevice {
   int32_t multiprocessors;
 };
 
-// Writes at most `capacity` devices and returns how many there are. Returns -1 where the driver or the
-// runtime refuses, with one line in `message` (at most `message_bytes`, always terminated).
-int headrace_gpu_devices(struct HeadraceGpuDevice* devices, int capacity, char* message, size_t message_bytes);
+// Writes at most `capacity` devices and returns how many there are. Returns -1 where the driver or
+// the runtime refuses, with one line in `message` (at most `message_bytes`, always terminated).
+int headrace_gpu_devices(struct HeadraceGpuDevice* devices, int capacity, char* message,
+                         size_t message_bytes);
 
 }  // extern "C"

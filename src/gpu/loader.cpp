@@ -21,7 +21,8 @@ Library load(const std::string& path) {
   std::error_code ignored;  // what cannot be looked at is not there
   if (!std::filesystem::exists(path, ignored)) {
     return {nullptr, fmt::format("no CUDA half built: {} is not there (build with nvcc on PATH and "
-                                 "HEADRACE_CUDA=on)", path)};
+                                 "HEADRACE_CUDA=on)",
+                                 path)};
   }
   // Never closed: the CUDA runtime inside registers handlers that must outlive every caller.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -37,7 +38,8 @@ Library load(const std::string& path) {
 
 std::string gpu_library_path() {
   if (const char* path = std::getenv("HEADRACE_GPU_LIBRARY")) return path;
-  std::error_code ignored;  // an unreadable link leaves a relative path, which does not exist either
+  std::error_code
+      ignored;  // an unreadable link leaves a relative path, which does not exist either
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   return (program.parent_path().parent_path() / "lib" / "libheadrace_gpu.so").string();
 }

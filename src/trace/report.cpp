@@ -11,7 +11,7 @@ namespace headrace {
 std::string report_html(const Report& report) {
   const std::string data = report_json(report);
   const std::map<std::string_view, std::string_view> parts = {
-      {"palette", report_files::palette_css}, {"style", report_files::report_css},
+      {"palette", report_files::palette_css},  {"style", report_files::report_css},
       {"timeline", report_files::timeline_js}, {"chart", report_files::chart_js},
       {"page", report_files::report_js},       {"data", data},
   };

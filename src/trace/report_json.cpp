@@ -23,8 +23,8 @@ json timeline_json(const ReportTimeline& timeline) {
   std::int64_t previous = whole.start_ns;
   for (const Span& span : spans) {
     if (span.device >= timeline.header.devices.size()) {
-      fail(ErrorCode::internal, "report: timeline \"{}\": a span names device {} of {}", timeline.title,
-           span.device, timeline.header.devices.size());
+      fail(ErrorCode::internal, "report: timeline \"{}\": a span names device {} of {}",
+           timeline.title, span.device, timeline.header.devices.size());
     }
     device.push_back(span.device);
     look.push_back(std::find(looks.begin(), looks.end(), look_of(span)) - looks.begin());
@@ -58,38 +58,48 @@ json timeline_json(const ReportTimeline& timeline) {
 }
 
 json shares_json(const ReportShares& s) {
-  const std::vector<double> parts = {s.busy, s.starved, s.back_pressured, s.synchronising, s.host, s.startup, s.tail};
+  const std::vector<double> parts = {
+      s.busy, s.starved, s.back_pressured, s.synchronising, s.host, s.startup, s.tail};
   double sum = 0;
   for (double part : parts) sum += part;
   if (!(std::abs(sum - 1) <= 1e-6) || *std::min_element(parts.begin(), parts.end()) < 0) {
-    fail(ErrorCode::internal, "report: the shares of device {} add up to {}, not to 1", s.device, sum);
+    fail(ErrorCode::internal, "report: the shares of device {} add up to {}, not to 1", s.device,
+         sum);
   }
   return {{"device", s.device}, {"parts", parts}};
 }
 
-json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
+json optional_json(const std::optional<double>& value) {
+  return value ? json(*value) : json();
+}
 
 json chart_json(const ReportChart& chart) {
   json series = json::array();
   for (const ReportSeries& line : chart.series) {
     if (line.x.size() != line.y.size()) {
-      fail(ErrorCode::internal, "report: chart \"{}\", series \"{}\": {} x, {} y", chart.title, line.name,
-           line.x.size(), line.y.size());
+      fail(ErrorCode::internal, "report: chart \"{}\", series \"{}\": {} x, {} y", chart.title,
+           line.name, line.x.size(), line.y.size());
     }
     series.push_back({{"name", line.name}, {"x", line.x}, {"y", line.y}});
   }
-  return {{"title", chart.title}, {"x", chart.x_label}, {"y", chart.y_label}, {"note", chart.note},
+  return {{"title", chart.title},
+          {"x", chart.x_label},
+          {"y", chart.y_label},
+          {"note", chart.note},
           {"series", std::move(series)}};
 }
 
 json table_json(const ReportTable& table) {
   for (const auto& row : table.rows) {
     if (row.size() != table.columns.size()) {
-      fail(ErrorCode::internal, "report: table \"{}\": a row of {} cells under {} columns", table.title,
-           row.size(), table.columns.size());
+      fail(ErrorCode::internal, "report: table \"{}\": a row of {} cells under {} columns",
+           table.title, row.size(), table.columns.size());
     }
   }
-  return {{"title", table.title}, {"note", table.note}, {"columns", table.columns}, {"rows", table.rows}};
+  return {{"title", table.title},
+          {"note", table.note},
+          {"columns", table.columns},
+          {"rows", table.rows}};
 }
 
 template <typename T, typename F>
@@ -105,26 +115,32 @@ std::string report_json(const Report& report) {
   const json page = {
       {"title", report.title},
       {"subtitle", report.subtitle},
-      {"figures", list_json(report.figures, [](const ReportFigure& f) {
-         return json{{"label", f.label}, {"value", f.value}, {"note", f.note}};
-       })},
+      {"figures", list_json(report.figures,
+                            [](const ReportFigure& f) {
+                              return json{{"label", f.label}, {"value", f.value}, {"note", f.note}};
+                            })},
       {"timelines", list_json(report.timelines, timeline_json)},
       {"shares", list_json(report.shares, shares_json)},
-      {"schedules", list_json(report.schedules, [](const ReportSchedule& s) {
-         return json{{"name", s.name}, {"measured", optional_json(s.measured)},
-                     {"predicted", optional_json(s.predicted)}, {"bound", optional_json(s.bound)}};
-       })},
+      {"schedules", list_json(report.schedules,
+                              [](const ReportSchedule& s) {
+                                return json{{"name", s.name},
+                                            {"measured", optional_json(s.measured)},
+                                            {"predicted", optional_json(s.predicted)},
+                                            {"bound", optional_json(s.bound)}};
+                              })},
       {"charts", list_json(report.charts, chart_json)},
       {"tables", list_json(report.tables, table_json)},
       {"notes", report.notes}};
-  // Bytes that are no UTF-8 become U+FFFD. Outside strings JSON has no '<', so this leaves the value as
-  // it is and takes "</script>" and "<!--" out of the HTML parser's sight.
+  // Bytes that are no UTF-8 become U+FFFD. Outside strings JSON has no '<', so this leaves the
+  // value as it is and takes "</script>" and "<!--" out of the HTML parser's sight.
   const std::string text = page.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string safe;
   safe.reserve(text.size());
   for (char c : text) {
-    if (c == '<') safe += "\\u003c";
-    else safe += c;
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
   }
   return safe;
 }

@@ -20,7 +20,8 @@ std::size_t cause_rank(const std::string& cause) {
 
 TimeWindow whole_window(const std::vector<Span>& spans) {
   if (spans.empty()) return {};
-  TimeWindow window{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+  TimeWindow window{std::numeric_limits<std::int64_t>::max(),
+                    std::numeric_limits<std::int64_t>::min()};
   for (const Span& span : spans) {
     window.start_ns = std::min(window.start_ns, span.start_ns);
     window.end_ns = std::max(window.end_ns, span.end_ns);
@@ -53,12 +54,14 @@ std::vector<Look> looks_of(const std::vector<Span>& spans_by_start) {
   std::vector<Look> looks;
   for (const Span& span : spans_by_start) {
     Look look = look_of(span);
-    if (std::find(looks.begin(), looks.end(), look) == looks.end()) looks.push_back(std::move(look));
+    if (std::find(looks.begin(), looks.end(), look) == looks.end())
+      looks.push_back(std::move(look));
   }
-  const auto waits =
-      std::stable_partition(looks.begin(), looks.end(), [](const Look& look) { return !look.wait; });
-  std::stable_sort(waits, looks.end(),
-                   [](const Look& a, const Look& b) { return cause_rank(a.name) < cause_rank(b.name); });
+  const auto waits = std::stable_partition(looks.begin(), looks.end(),
+                                           [](const Look& look) { return !look.wait; });
+  std::stable_sort(waits, looks.end(), [](const Look& a, const Look& b) {
+    return cause_rank(a.name) < cause_rank(b.name);
+  });
   return looks;
 }
 

@@ -13,7 +13,8 @@ namespace headrace {
 
 // Files of src/trace/report/, compiled in by cmake/embed.cmake.
 namespace report_files {
-extern const std::string_view palette_css, report_css, report_html, report_js, timeline_js, chart_js;
+extern const std::string_view palette_css, report_css, report_html, report_js, timeline_js,
+    chart_js;
 }
 
 struct TimeWindow {
@@ -24,11 +25,12 @@ struct TimeWindow {
 // From the first start to the last end; {0, 0} without spans.
 TimeWindow whole_window(const std::vector<Span>& spans);
 
-// `steps` steps from the middle of the run, between two completions of a step (the last end of work that
-// names it). The whole run where it has too few steps, or where `steps` is 0.
+// `steps` steps from the middle of the run, between two completions of a step (the last end of work
+// that names it). The whole run where it has too few steps, or where `steps` is 0.
 TimeWindow steady_window(const std::vector<Span>& spans, std::uint64_t steps);
 
-// What a span is drawn as: a wait by its cause, anything else by its stage (by its kind where it has none).
+// What a span is drawn as: a wait by its cause, anything else by its stage (by its kind where it
+// has none).
 struct Look {
   std::string name;
   bool wait = false;
@@ -36,7 +38,8 @@ struct Look {
 };
 Look look_of(const Span& span);
 
-// The looks of all spans: work in order of first start, then waits in the order of the causes' table.
+// The looks of all spans: work in order of first start, then waits in the order of the causes'
+// table.
 std::vector<Look> looks_of(const std::vector<Span>& spans_by_start);
 
 // Number of colours for stages in palette.css (--stage-0 ...); further stages start again.

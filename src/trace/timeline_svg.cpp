@@ -13,17 +13,24 @@
 namespace headrace {
 namespace {
 
-constexpr double lane_height = 40, bar_height = 30, wait_height = 16, axis_height = 26, legend_row = 22;
-constexpr double character_width = 6.6;  // of 12 px sans-serif, on average; only decides what is left out
+constexpr double lane_height = 40, bar_height = 30, wait_height = 16, axis_height = 26,
+                 legend_row = 22;
+constexpr double character_width =
+    6.6;  // of 12 px sans-serif, on average; only decides what is left out
 
 std::string escape(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;  // XML has no control characters
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;  // XML has no control characters
   }
   return out;
 }
@@ -33,7 +40,9 @@ std::string words(std::string text) {
   return text;
 }
 
-double text_width(std::string_view text) { return character_width * static_cast<double>(text.size()); }
+double text_width(std::string_view text) {
+  return character_width * static_cast<double>(text.size());
+}
 
 std::string fill_of(const Look& look, std::size_t index) {
   return look.wait ? "var(--" + look.name + ", var(--unknown))"
@@ -45,10 +54,12 @@ class Picture {
   Picture(const TraceHeader& header, std::vector<Span> spans, const SvgOptions& options)
       : header_(header), options_(options), window_(steady_window(spans, options.steps)) {
     for (Span& span : spans) {
-      if (span.end_ns > window_.start_ns && span.start_ns < window_.end_ns) spans_.push_back(std::move(span));
+      if (span.end_ns > window_.start_ns && span.start_ns < window_.end_ns)
+        spans_.push_back(std::move(span));
     }
     looks_ = looks_of(spans_);
-    for (const std::string& device : header.devices) left_ = std::max(left_, text_width(device) + 14);
+    for (const std::string& device : header.devices)
+      left_ = std::max(left_, text_width(device) + 14);
     top_ = options.title.empty() ? axis_height : axis_height + 26;
     legend_top_ = top_ + lane_height * static_cast<double>(header.devices.size()) + 18;
   }
@@ -64,14 +75,18 @@ class Picture {
     for (const Span& span : spans_) bar(span);
     const double height = legend();
     return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" height=\"{1:.0f}\" "
-        "font-family=\"system-ui, -apple-system, Segoe UI, Roboto, Liberation Sans, DejaVu Sans, sans-serif\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
+        "height=\"{1:.0f}\" "
+        "font-family=\"system-ui, -apple-system, Segoe UI, Roboto, Liberation Sans, DejaVu Sans, "
+        "sans-serif\" "
         "font-size=\"12\">\n<title>{2}</title>\n<style>\n{3}"
         ".name, .title {{ fill: var(--ink); font-weight: 600; }} .title {{ font-size: 15px; }}"
         " .soft {{ fill: var(--soft); }}\n</style>\n"
         "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-        "patternTransform=\"rotate(45)\"><rect width=\"2\" height=\"6\" style=\"fill:var(--hatch)\"/></pattern></defs>\n"
-        "<rect width=\"100%\" height=\"100%\" style=\"fill:var(--panel)\"/>\n<g transform=\"translate(12 10)\">\n{4}</g>\n</svg>\n",
+        "patternTransform=\"rotate(45)\"><rect width=\"2\" height=\"6\" "
+        "style=\"fill:var(--hatch)\"/></pattern></defs>\n"
+        "<rect width=\"100%\" height=\"100%\" style=\"fill:var(--panel)\"/>\n<g "
+        "transform=\"translate(12 10)\">\n{4}</g>\n</svg>\n",
         options_.width, height + 20,
         escape(options_.title.empty() ? "Timeline of " + header_.schedule : options_.title),
         report_files::palette_css, body_);
@@ -81,20 +96,24 @@ class Picture {
   double right() const { return options_.width - 24.0; }
 
   double x_of(std::int64_t ns) const {
-    const double part = static_cast<double>(ns - window_.start_ns) /
-                        static_cast<double>(std::max<std::int64_t>(1, window_.end_ns - window_.start_ns));
+    const double part =
+        static_cast<double>(ns - window_.start_ns) /
+        static_cast<double>(std::max<std::int64_t>(1, window_.end_ns - window_.start_ns));
     return left_ + part * (right() - left_);
   }
 
   void rectangle(double x, double y, double width, double height, std::string_view fill) {
-    fmt::format_to(std::back_inserter(body_),
-                   "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" style=\"fill:{}\"/>\n", x, y,
-                   width, height, escape(fill));
+    fmt::format_to(
+        std::back_inserter(body_),
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" style=\"fill:{}\"/>\n",
+        x, y, width, height, escape(fill));
   }
 
-  void text(double x, double y, std::string_view words, std::string_view kind, std::string_view more = "") {
-    fmt::format_to(std::back_inserter(body_), "<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\"{}>{}</text>\n", x, y, kind,
-                   more, escape(words));
+  void text(double x, double y, std::string_view words, std::string_view kind,
+            std::string_view more = "") {
+    fmt::format_to(std::back_inserter(body_),
+                   "<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\"{}>{}</text>\n", x, y, kind, more,
+                   escape(words));
   }
 
   // Ticks count from the left edge: how long things take matters, not when the run began.
@@ -112,13 +131,16 @@ class Picture {
       rectangle(x, top_ - 4, 1, bottom - top_, "var(--line)");
       const bool at_end = x > right() - 30;
       text(at_end ? right() : x, top_ - 10, i == 0 ? "0" : format_seconds(i * step), "soft",
-           i == 0 ? "" : at_end ? " text-anchor=\"end\"" : " text-anchor=\"middle\"");
+           i == 0   ? ""
+           : at_end ? " text-anchor=\"end\""
+                    : " text-anchor=\"middle\"");
     }
   }
 
   void bar(const Span& span) {
     const Look look = look_of(span);
-    const auto index = static_cast<std::size_t>(std::find(looks_.begin(), looks_.end(), look) - looks_.begin());
+    const auto index =
+        static_cast<std::size_t>(std::find(looks_.begin(), looks_.end(), look) - looks_.begin());
     const double x = x_of(std::max(span.start_ns, window_.start_ns));
     const double end = x_of(std::min(span.end_ns, window_.end_ns));
     const double width = std::max(end - x - (end - x > 3 ? 1 : 0), 0.5);
@@ -163,10 +185,12 @@ class Picture {
 
 }  // namespace
 
-std::string timeline_svg(const TraceHeader& header, const std::vector<Span>& spans, const SvgOptions& options) {
+std::string timeline_svg(const TraceHeader& header, const std::vector<Span>& spans,
+                         const SvgOptions& options) {
   for (const Span& span : spans) {
     if (span.device >= header.devices.size()) {
-      fail(ErrorCode::internal, "timeline_svg: a span names device {} of {}", span.device, header.devices.size());
+      fail(ErrorCode::internal, "timeline_svg: a span names device {} of {}", span.device,
+           header.devices.size());
     }
   }
   return Picture(header, sorted_by_start(spans), options).draw();

@@ -42,7 +42,9 @@ TEST(GpuLoader, AnswersWithDevicesOrWithAReason) {
     EXPECT_GE(device.capability_major, 1);
     EXPECT_GT(device.multiprocessors, 0);
   }
-  if (!std::filesystem::exists(gpu_library_path())) EXPECT_THAT(list.why_none, HasSubstr("no CUDA half built"));
+  if (!std::filesystem::exists(gpu_library_path())) {
+    EXPECT_THAT(list.why_none, HasSubstr("no CUDA half built"));
+  }
 }
 
 }  // namespace

@@ -18,10 +18,12 @@ stages:
 channels:
   items: {items: 2}
 schedule: lockstep
-)", "two-stages");
+)",
+                                                   "two-stages");
   const std::size_t lockstep = headrace::schedule_edges(plan, {.name = "lockstep"}).size();
   const std::size_t async = headrace::schedule_edges(plan, {.name = "async"}).size();
   const std::string page = headrace::report_html({.title = plan.name});
-  std::cout << lockstep << " edges in lock-step, " << async << " asynchronous; a page of " << page.size() << " bytes\n";
+  std::cout << lockstep << " edges in lock-step, " << async << " asynchronous; a page of "
+            << page.size() << " bytes\n";
   return lockstep > async && page.find(plan.name) != std::string::npos ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 #include "headrace/report.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -7,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "headrace/error.h"
 #include "trace/report_parts.h"
@@ -21,18 +21,29 @@ using testing::Not;
 
 constexpr const char* hostile = "</script><!--<img src=x onerror=alert(1)>&\"'";
 
-Span work(std::uint32_t device, const std::string& stage, std::uint64_t step, std::int64_t start, std::int64_t end) {
-  return {.start_ns = start, .end_ns = end, .kind = SpanKind::work, .device = device, .stage = stage, .step = step};
+Span work(std::uint32_t device, const std::string& stage, std::uint64_t step, std::int64_t start,
+          std::int64_t end) {
+  return {.start_ns = start,
+          .end_ns = end,
+          .kind = SpanKind::work,
+          .device = device,
+          .stage = stage,
+          .step = step};
 }
 
 Span wait(std::uint32_t device, const std::string& cause, std::int64_t start, std::int64_t end) {
-  return {.start_ns = start, .end_ns = end, .kind = SpanKind::wait, .device = device, .cause = cause,
+  return {.start_ns = start,
+          .end_ns = end,
+          .kind = SpanKind::wait,
+          .device = device,
+          .cause = cause,
           .channel = "features"};
 }
 
 // A target of 700 and a drafter of 300 in lock-step: step n ends at 1000 (n + 1).
 ReportTimeline lockstep(std::uint64_t steps) {
-  ReportTimeline timeline{"lock-step", "", {.schedule = "lockstep", .devices = {"cpu0", "cpu1"}}, {}};
+  ReportTimeline timeline{
+      "lock-step", "", {.schedule = "lockstep", .devices = {"cpu0", "cpu1"}}, {}};
   for (std::uint64_t n = 0; n < steps; ++n) {
     const auto t = static_cast<std::int64_t>(n) * 1000;
     timeline.spans.push_back(work(0, "target", n, t, t + 700));
@@ -77,7 +88,8 @@ TEST(Report, SpansSurviveTheColumns) {
   EXPECT_TRUE(rc::check([](const std::vector<std::pair<std::uint16_t, std::uint8_t>>& input) {
     ReportTimeline timeline{"t", "", {.devices = {"a", "b"}}, {}};
     for (const auto& [start, length] : input) {
-      timeline.spans.push_back(work(length % 2u, "s" + std::to_string(length % 3), length, start, start + length));
+      timeline.spans.push_back(
+          work(length % 2u, fmt::format("s{}", length % 3), length, start, start + length));
     }
     const json page = json::parse(report_json({.timelines = {timeline}}))["timelines"][0];
     const std::vector<Span> expected = sorted_by_start(timeline.spans);
@@ -107,7 +119,8 @@ TEST(Report, SharesThatDoNotAddUpAreRefused) {
 
 TEST(Report, IllFormedPartsAreRefused) {
   EXPECT_THROW(report_json({.charts = {{.title = "c", .series = {{"s", {1, 2}, {1}}}}}}), Error);
-  EXPECT_THROW(report_json({.tables = {{.title = "t", .columns = {"a", "b"}, .rows = {{"1"}}}}}), Error);
+  EXPECT_THROW(report_json({.tables = {{.title = "t", .columns = {"a", "b"}, .rows = {{"1"}}}}}),
+               Error);
   ReportTimeline timeline = lockstep(1);
   timeline.spans[0].device = 2;
   EXPECT_THROW(report_json({.timelines = {timeline}}), Error);
@@ -140,28 +153,35 @@ TEST(SteadyWindow, IsFromTheMiddleAndWholeStepsLong) {
 }
 
 TEST(SteadyWindow, LiesInsideTheRun) {
-  EXPECT_TRUE(rc::check([](const std::vector<std::pair<std::uint16_t, std::uint8_t>>& input, std::uint8_t steps) {
-    std::vector<Span> spans;
-    for (const auto& [start, step] : input) spans.push_back(work(0, "s", step, start, start + step));
-    const TimeWindow whole = whole_window(spans), view = steady_window(spans, steps);
-    RC_ASSERT(whole.start_ns <= view.start_ns && view.start_ns <= view.end_ns && view.end_ns <= whole.end_ns);
-  }));
+  EXPECT_TRUE(rc::check(
+      [](const std::vector<std::pair<std::uint16_t, std::uint8_t>>& input, std::uint8_t steps) {
+        std::vector<Span> spans;
+        for (const auto& [start, step] : input)
+          spans.push_back(work(0, "s", step, start, start + step));
+        const TimeWindow whole = whole_window(spans), view = steady_window(spans, steps);
+        RC_ASSERT(whole.start_ns <= view.start_ns && view.start_ns <= view.end_ns &&
+                  view.end_ns <= whole.end_ns);
+      }));
 }
 
 TEST(Looks, WorkComesFirstThenCausesInTheirOrder) {
   std::vector<Span> spans = {wait(0, "tail", 0, 1), wait(0, "starved", 1, 2), work(0, "b", 0, 2, 3),
                              work(0, "a", 0, 3, 4), wait(0, "starved", 4, 5), wait(0, "odd", 5, 6)};
-  EXPECT_EQ(looks_of(spans), (std::vector<Look>{{"b", false}, {"a", false}, {"starved", true}, {"tail", true}, {"odd", true}}));
+  EXPECT_EQ(looks_of(spans),
+            (std::vector<Look>{
+                {"b", false}, {"a", false}, {"starved", true}, {"tail", true}, {"odd", true}}));
 }
 
 TEST(TimelineSvg, EscapesAndShowsOnlyItsWindow) {
   ReportTimeline timeline = lockstep(20);
   timeline.header.devices[0] = hostile;
-  const std::string svg = timeline_svg(timeline.header, timeline.spans, {.steps = 4, .title = hostile});
+  const std::string svg =
+      timeline_svg(timeline.header, timeline.spans, {.steps = 4, .title = hostile});
   EXPECT_THAT(svg, Not(HasSubstr("<img")));
   EXPECT_THAT(svg, HasSubstr("target 11"));
   EXPECT_THAT(svg, Not(HasSubstr("target 2<")));
-  const std::string whole = timeline_svg(timeline.header, timeline.spans, {.steps = 0, .width = 6000});
+  const std::string whole =
+      timeline_svg(timeline.header, timeline.spans, {.steps = 0, .width = 6000});
   EXPECT_THAT(whole, HasSubstr("target 2<"));
   EXPECT_THAT(timeline_svg({}, {}), HasSubstr("</svg>"));
 }

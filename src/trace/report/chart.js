@@ -15,7 +15,9 @@ const plain = (value) => {
   return String(+value.toPrecision(4));
 };
 
-const chartColour = (index) => `var(--${["stage-0", "starved", "stage-1", "synchronising", "stage-3", "host"][index % 6]})`;
+const CHART_COLOURS = ["stage-0", "starved", "stage-1", "synchronising", "stage-3", "back_pressured",
+                       "stage-5", "host"];
+const chartColour = (index) => `var(--${CHART_COLOURS[index % CHART_COLOURS.length]})`;
 
 function makeChart(chart) {
   const W = 560, H = 260, left = 48, right = 12, top = 22, bottom = 38;
@@ -53,7 +55,7 @@ function makeChart(chart) {
     // The dashes tell the lines apart without colour.
     const dash = ["none", "7 4", "2 4"][index % 3];
     svg.append(svgElement("path", { d: path, stroke: chartColour(index), "stroke-dasharray": dash }));
-    if (series.x.length > 40) return;
+    if (series.x.length > 20) return;
     series.x.forEach((x, i) => {
       if (series.y[i] === null) return;
       svg.append(svgElement("circle", { cx: px(x), cy: py(series.y[i]), r: 3.5, fill: chartColour(index) }));

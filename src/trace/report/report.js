@@ -16,7 +16,8 @@ const percent = (share) => (100 * share).toFixed(1) + " %";
 const seconds = (value) => (value === null ? "–" : duration(value * 1e9));
 
 function section(title, lead, ...content) {
-  page.append(make("section", {}, make("h2", {}, title), lead ? make("p", { className: "lead" }, lead) : null, ...content));
+  const intro = lead ? make("p", { className: "lead" }, lead) : null;
+  page.append(make("section", {}, make("h2", {}, title), intro, ...content));
 }
 
 function swatch(background, extra = "") {
@@ -24,7 +25,8 @@ function swatch(background, extra = "") {
 }
 
 function table(columns, rows) {
-  const numeric = columns.map((_, c) => c > 0 && rows.every((row) => /^[-–+\d.,]/.test(row[c]) || row[c] === ""));
+  const number = /^([-–+]?[\d.,]*( ?\S{1,6})?)$/;  // with a short unit, or absent
+  const numeric = columns.map((_, c) => c > 0 && rows.every((row) => number.test(row[c])));
   const cell = (tag) => (text, c) => make(tag, { className: numeric[c] ? "number" : "" }, text);
   return make("div", { className: "scroll" }, make("table", {},
     make("thead", {}, make("tr", {}, ...columns.map(cell("th")))),
@@ -50,7 +52,8 @@ function timelinePanel(timeline, span) {
   let stage = 0;
   const legend = make("div", { className: "legend" }, ...timeline.looks.map((look) => {
     const fill = look.wait ? `var(${causeName(look.name)})` : `var(--stage-${stage++ % STAGE_COLOURS})`;
-    return make("span", {}, swatch(fill, look.wait ? "hatched" : ""), (look.wait ? "idle: " : "") + words(look.name));
+    const label = (look.wait ? "idle: " : "") + words(look.name);
+    return make("span", {}, swatch(fill, look.wait ? "hatched" : ""), label);
   }));
   const buttons = make("div", { className: "buttons" });
   const panel = make("div", { className: "panel" },
@@ -58,7 +61,8 @@ function timelinePanel(timeline, span) {
     canvas, legend);
   return { panel, start() {
     const view = makeTimeline(timeline, canvas, span);
-    const entries = [["Steady steps", view.steady], ["Whole run", view.whole], ["−", view.zoomOut], ["+", view.zoomIn]];
+    const entries = [["Steady steps", view.steady], ["Whole run", view.whole],
+                     ["−", view.zoomOut], ["+", view.zoomIn]];
     buttons.append(...entries.map(([text, onclick]) => make("button", { type: "button", onclick }, text)));
   } };
 }
@@ -75,6 +79,8 @@ function timelines() {
   panels.forEach((entry) => entry.start());
 }
 
+const barName = (text) => make("div", { className: "name" }, text);
+
 function shares() {
   if (data.shares.length === 0) return;
   const parts = ["busy", ...CAUSES.slice(0, 6)];
@@ -86,7 +92,7 @@ function shares() {
     }, row.parts[p] > 0.08 ? make("b", {}, percent(row.parts[p])) : null)));
   section("Shares of time", "Parts of the whole run, for each device; every row adds up to 100 %.",
     make("div", { className: "panel" },
-      make("div", { className: "bars" }, ...data.shares.flatMap((row) => [make("div", { className: "name" }, row.device), bar(row)])),
+      make("div", { className: "bars" }, ...data.shares.flatMap((row) => [barName(row.device), bar(row)])),
       make("div", { className: "legend" }, ...used.map((part) =>
         make("span", {}, swatch(`var(--${part})`, part === "busy" ? "" : "hatched"), words(part)))),
       make("div", { style: { height: "12px" } }),
@@ -101,13 +107,15 @@ function schedules() {
   const mark = (kind, value) => value === null ? null :
     make("div", { className: kind, title: `${kind} ${seconds(value)}`, style: { left: at(value) } });
   const track = (s) => make("div", { className: "track" },
-    s.measured === null ? null : make("div", { className: "measured", title: `measured ${seconds(s.measured)}`, style: { width: at(s.measured) } }),
+    s.measured === null ? null : make("div", {
+      className: "measured", title: `measured ${seconds(s.measured)}`, style: { width: at(s.measured) },
+    }),
     mark("predicted", s.predicted), mark("bound", s.bound));
   const over = (a, b) => (a === null || b === null ? "–" : (a / b).toFixed(2));
   section("Schedules side by side",
     "Time for one step: shorter is better. The bound is what no schedule of the same plan can beat.",
     make("div", { className: "panel" },
-      make("div", { className: "bars" }, ...data.schedules.flatMap((s) => [make("div", { className: "name" }, words(s.name)), track(s)])),
+      make("div", { className: "bars" }, ...data.schedules.flatMap((s) => [barName(words(s.name)), track(s)])),
       make("div", { className: "legend" },
         make("span", {}, swatch("var(--busy)"), "measured"),
         make("span", {}, swatch("var(--back_pressured)", "mark"), "predicted"),
@@ -118,6 +126,11 @@ function schedules() {
           over(s.measured, s.predicted), over(s.measured, s.bound)]))));
 }
 
+function lineSwatch(index) {
+  const borderTop = `3px ${["solid", "dashed", "dotted"][index % 3]} ${chartColour(index)}`;
+  return make("i", { className: "swatch line", style: { borderTop } });
+}
+
 function charts() {
   if (data.charts.length === 0) return;
   section("Curves", "", make("div", { className: "charts" }, ...data.charts.map((chart) =>
@@ -125,7 +138,7 @@ function charts() {
       make("div", { className: "head" }, make("h3", {}, chart.title)),
       makeChart(chart),
       chart.series.length < 2 ? null : make("div", { className: "legend" }, ...chart.series.map((series, i) =>
-        make("span", {}, make("i", { className: "swatch line", style: { borderTop: `3px ${["solid", "dashed", "dotted"][i % 3]} ${chartColour(i)}` } }), series.name))),
+        make("span", {}, lineSwatch(i), series.name))),
       maybeNote(chart.note)))));
 }
 
@@ -138,6 +151,7 @@ for (const entry of data.tables) {
   section(entry.title, entry.note, make("div", { className: "panel" }, table(entry.columns, entry.rows)));
 }
 if (data.notes.length > 0) {
-  section("Notes", "", make("div", { className: "panel" }, make("ul", {}, ...data.notes.map((text) => make("li", {}, text)))));
+  const items = data.notes.map((text) => make("li", {}, text));
+  section("Notes", "", make("div", { className: "panel" }, make("ul", {}, ...items)));
 }
 page.append(make("footer", {}, "Written by Headrace. This file holds everything it shows and loads nothing."));
