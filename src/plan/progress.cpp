@@ -30,11 +30,9 @@ std::optional<Firing> Progress::startable(std::size_t resource) const {
   const auto first = s.first_ready(resource);
   if (!first) return std::nullopt;
   const State::StageState& stage = s.stages[first->stage];
-  const auto& devices = stage.holds[first->replica];
   // A firing that waits only for its other devices, or for its owner, keeps this one free for itself.
-  const bool all_free = std::none_of(devices.begin(), devices.end(),
-                                     [&](std::size_t device) { return s.held[device]; });
-  if (devices.front() != resource || !all_free) return std::nullopt;
+  if (stage.holds[first->replica].front() != resource || !s.devices_free(*first)) return std::nullopt;
+  if (s.lock_is_due_elsewhere(*first)) return std::nullopt;
   return Firing{first->stage, first->replica, stage.started, stage.next_step};
 }
 

@@ -40,7 +40,9 @@ Blocked Progress::blocked(std::size_t resource) const {
   if (sequence != stage.started) {
     blocked.waits_for = fmt::format("replica {} to start firing {} of {}",
                                     stage.started % stage.running.size(), stage.started, name);
-  } else if (s.ready_but_for_devices(pending->stage, &obstacle)) {
+  } else if (s.ready_but_for_devices(pending->stage, &obstacle) && s.devices_free(*pending)) {
+    blocked.waits_for = "another stage to take its lock first";
+  } else if (obstacle.channel == Graph::none && !obstacle.edge && obstacle.resource == Graph::none) {
     blocked.waits_for = "its other devices:";
     for (std::size_t device : stage.holds[pending->replica])
       if (device != resource) blocked.waits_for += " " + s.plan.resources[device].name;

@@ -35,7 +35,8 @@ Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::u
       stages(plan.stages.size()),
       channels(plan.channels.size()),
       held(plan.resources.size(), false),
-      candidates(plan.resources.size()) {
+      candidates(plan.resources.size()),
+      lock_users(plan.resources.size()) {
   const std::vector<std::size_t> level = levels(plan);
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const Stage& from = plan.stages[i];
@@ -55,8 +56,12 @@ Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::u
       stage.holds.push_back(from.replicas == 1 ? node.on : std::vector{node.on.at(replica)});
       for (std::size_t resource : stage.holds.back()) candidates[resource].push_back({i, replica});
     }
-    for (std::size_t resource : node.uses)
-      if (plan.resources[resource].kind == ResourceKind::lock) stage.locks.push_back(resource);
+    for (std::size_t resource : node.uses) {
+      if (plan.resources[resource].kind != ResourceKind::lock) continue;
+      stage.locks.push_back(resource);
+      for (std::uint64_t replica = 0; replica < from.replicas; ++replica)
+        lock_users[resource].push_back({i, replica});
+    }
   }
   for (std::size_t i = 0; i < channels.size(); ++i)
     channels[i].expected_bytes = plan.channels[i].item_bytes;
@@ -124,6 +129,23 @@ std::optional<Progress::State::Candidate> Progress::State::first_ready(std::size
     if (ready_but_for_devices(candidate.stage)) first = candidate;
   }
   return first;
+}
+
+bool Progress::State::devices_free(const Candidate& candidate) const {
+  const auto& devices = stages[candidate.stage].holds[candidate.replica];
+  return std::none_of(devices.begin(), devices.end(),
+                      [&](std::size_t device) { return held[device]; });
+}
+
+bool Progress::State::lock_is_due_elsewhere(const Candidate& candidate) const {
+  for (std::size_t lock : stages[candidate.stage].locks)
+    for (const Candidate& other : lock_users[lock]) {
+      if (key(other.stage) >= key(candidate.stage) || !replica_ready(other)) continue;
+      if (!devices_free(other) || !ready_but_for_devices(other.stage)) continue;
+      const auto first = first_ready(stages[other.stage].holds[other.replica].front());
+      if (first && first->stage == other.stage) return true;
+    }
+  return false;
 }
 
 std::optional<Progress::State::Candidate> Progress::State::first_pending(

@@ -74,6 +74,9 @@ struct Progress::State {
   bool closed(std::size_t channel) const;
   // The candidate that the device has to serve next among those that are ready but for devices.
   std::optional<Candidate> first_ready(std::size_t resource) const;
+  bool devices_free(const Candidate& candidate) const;
+  // Whether a firing before this one in order waits for one of its locks and could start with it.
+  bool lock_is_due_elsewhere(const Candidate& candidate) const;
   // The candidate that comes next in order, ready or not.
   std::optional<Candidate> first_pending(std::size_t resource) const;
 
@@ -86,7 +89,8 @@ struct Progress::State {
   std::vector<StageState> stages;
   std::vector<ChannelState> channels;
   std::vector<bool> held;                          // of each resource
-  std::vector<std::vector<Candidate>> candidates;  // of each resource
+  std::vector<std::vector<Candidate>> candidates;  // of each device or host: what runs on it
+  std::vector<std::vector<Candidate>> lock_users;  // of each lock
 };
 
 }  // namespace headrace
