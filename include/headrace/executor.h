@@ -57,7 +57,8 @@ class Context {
   const T& input(std::size_t index = 0) const { return std::any_cast<const T&>(inputs.at(index).payload); }
 };
 
-// A stage's work. A source (no inputs) returns false where there is no further batch; others return true.
+// A stage's work. A source (no inputs, and after no stage of its step) returns false where there is no
+// further batch; others return true.
 using StageFunction = std::function<bool(Context&)>;
 
 struct ExecutorOptions {

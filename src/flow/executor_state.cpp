@@ -146,7 +146,7 @@ void Executor::State::fire(Lock& lock, Running& self) {
   lock.lock();
 
   const Stage& stage = plan.stages[firing.stage];
-  if (!more && !stage.inputs.empty())
+  if (!more && !is_source(firing.stage))
     fail(ErrorCode::internal, "returned false, but only a source ends the stream");
   if (more && context.outputs.size() != stage.outputs.size())
     fail(ErrorCode::internal, "gave {} outputs for {} channels", context.outputs.size(),
@@ -178,11 +178,14 @@ Context Executor::State::take_inputs(const Firing& firing) {
 bool Executor::State::deliver(Lock& lock, Running& self, std::vector<Item> outputs) {
   const Firing& firing = self.firing;
   for (const Item& output : outputs) self.bytes.push_back(output.bytes);
-  while (!failed_before(firing) && !progress.can_finish(firing, self.bytes)) {
-    if (stopped()) return false;
+  const auto must_wait = [&] {
+    return !failed_before(firing) && !progress.can_finish(firing, self.bytes);
+  };
+  if (must_wait()) {
     self.delivers = true;
     moved();
-    changed.wait(lock);
+    while (must_wait() && !stopped()) changed.wait(lock);
+    if (must_wait()) return false;
   }
   if (failed_before(firing)) return false;
   const std::vector<std::size_t>& channels = graph.stages[firing.stage].outputs;
@@ -203,7 +206,7 @@ void Executor::State::handle_failure(Lock& lock, const Firing& firing) {
   const Error failure = seen_from(
       fmt::format("stage {}, replica {}, step {}", stage.name, firing.replica, firing.step));
   const bool gave_up = stopped() && failure.code() == ErrorCode::cancelled;
-  const bool source = stage.inputs.empty();
+  const bool source = is_source(firing.stage);
   if (!gave_up) fail_with(lock, failure, !source);
   if (source && !stopped()) {
     failed_at.try_emplace(firing.stage, firing.sequence);
@@ -211,6 +214,9 @@ void Executor::State::handle_failure(Lock& lock, const Firing& firing) {
   }
   let_go(firing);
 }
+
+// A stage such as `sync`, without channels but after others, is none.
+bool Executor::State::is_source(std::size_t stage) const { return graph.predecessors(stage).empty(); }
 
 bool Executor::State::failed_before(const Firing& firing) const {
   const auto failed = failed_at.find(firing.stage);

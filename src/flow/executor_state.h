@@ -82,6 +82,7 @@ struct Executor::State {
   void fail_with(Lock& lock, const Error& failure, bool stops);
 
   const std::vector<std::size_t>& held_by(const Firing& firing) const;
+  bool is_source(std::size_t stage) const;
   bool failed_before(const Firing& firing) const;
   bool stopped() const { return stop.stop_requested(); }
   std::int64_t now_ns() const { return recorder != nullptr ? recorder->now_ns() : 0; }
