@@ -27,6 +27,8 @@ struct TargetOutput {
   torch::Tensor features;  // [batch, n, taps * hidden], in the order of `taps`; undefined where no taps were asked for
 };
 
+struct TargetWeights;  // private: nn/target_weights.h
+
 class Target {
  public:
   // Dequantises into `precision`. `progress` (may be empty) is told the share done.
@@ -52,8 +54,7 @@ class Target {
   torch::Tensor logits(const torch::Tensor& hidden) const;  // [..., vocab] fp32
 
  private:
-  struct Weights;
-  std::shared_ptr<const Weights> weights_;
+  std::shared_ptr<const TargetWeights> weights_;
 };
 
 }  // namespace headrace
