@@ -73,7 +73,8 @@ class Progress {
   // depends on it downstream ends with it. The last step may hold fewer firings than per_step.
   void end_of_stream(const Firing& firing);
 
-  // Completed firings of a stage, and steps completed by all device stages.
+  // Completed firings of a stage, and steps completed by all device stages (by all, where every stage
+  // is on a host).
   std::uint64_t completed(std::size_t stage) const;
   std::uint64_t steps_completed() const;
   // Firings of `stage` that belong to `step` (fewer than per_step only in the last step; known once the

@@ -124,9 +124,8 @@ std::uint64_t Progress::completed(std::size_t stage) const {
 std::uint64_t Progress::steps_completed() const {
   const State& s = *state_;
   std::uint64_t unfinished = State::unlimited, finished = 0;
-  for (std::size_t i = 0; i < s.stages.size(); ++i) {
-    if (s.graph.stages[i].host) continue;
-    const State::StageState& stage = s.stages[i];
+  for (const State::StageState& stage : s.stages) {
+    if (!stage.counts) continue;
     if (stage.completed < stage.end)
       unfinished = std::min(unfinished, stage.completed / stage.per_step);
     else  // an ended stage holds nobody back; a partial last step counts

@@ -38,11 +38,14 @@ Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::u
       candidates(plan.resources.size()),
       lock_users(plan.resources.size()) {
   const std::vector<std::size_t> level = levels(plan);
+  const bool all_hosts = std::all_of(graph.stages.begin(), graph.stages.end(),
+                                     [](const Graph::Node& node) { return node.host; });
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const Stage& from = plan.stages[i];
     const Graph::Node& node = graph.stages[i];
     StageState& stage = stages[i];
     stage.level = level[i];
+    stage.counts = !node.host || all_hosts;
     stage.per_step = stage.next_step_end = from.per_step;
     if (steps > 0) stage.end = steps * from.per_step;
     stage.any_replica = graph.any_replica(plan, i);

@@ -27,6 +27,7 @@ struct Progress::State {
     std::uint64_t next_step = 0;       // step of firing `started`
     std::uint64_t next_step_end = 1;   // first firing of the step after
     bool any_replica = false;          // whichever replica is free takes the next firing
+    bool counts = true;                // towards steps_completed(): not on a host, where others are not
     bool reserves = false;             // starts only where its outputs have room; see reserves_room()
     std::vector<Edge> waits_for;       // `after` and the schedule's edges into this stage
     std::vector<std::uint64_t> running;           // of each replica: its firing, or unlimited
