@@ -7,6 +7,7 @@
 #include <chrono>
 #include <numeric>
 #include <random>
+#include <semaphore>
 #include <thread>
 
 #include "headrace/channel.h"
@@ -226,13 +227,15 @@ TEST(Executor, StopsSoonAtAnyTime) {
 TEST(Executor, AStageThatGivesUpIsNotCounted) {
   const Plan plan = training(1, 2);
   Counting counting(UINT64_MAX);
-  counting.before = [](const std::string& stage, const Context& context) {
+  std::binary_semaphore arrived(0);
+  counting.before = [&](const std::string& stage, const Context& context) {
     if (stage != "drafter" || context.firing.step != 3) return;
+    arrived.release();
     while (!context.stopping()) std::this_thread::sleep_for(1ms);
     fail(ErrorCode::cancelled, "gave up");
   };
   Executor executor(plan, schedule("async"), counting.functions(plan), {});
-  std::jthread stopper([&] { std::this_thread::sleep_for(30ms), executor.request_stop(); });
+  std::jthread stopper([&] { arrived.acquire(), executor.request_stop(); });
   EXPECT_EQ(executor.run(), Outcome::stopped);
   EXPECT_EQ(executor.steps_completed(), 3u);
 }
