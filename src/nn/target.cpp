@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "headrace/error.h"
+#include "nn/files/cpu_attention.h"
 #include "nn/target_weights.h"
 #include "nn/tensor_data.h"
 
@@ -31,6 +32,18 @@ struct Heads {
 Tensor join_heads(const Tensor& attended) {
   return attended.transpose(1, 2).reshape(
       {attended.size(0) * attended.size(2), attended.size(1) * attended.size(3)});
+}
+
+// Causal attention of each row by itself: qkv [rows * length, ...] -> out [rows * length, heads *
+// head_dim].
+void attend_rows(const Tensor& qkv, int64_t rows, const AttentionShape& shape, const Tensor& out) {
+  at::parallel_for(0, rows * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i / shape.kv_heads * shape.length;
+      causal_attention(data_of<Bf16>(qkv) + first * qkv.size(1), shape, i % shape.kv_heads,
+                       data_of<Bf16>(out) + first * out.size(1));
+    }
+  });
 }
 
 // What one pass over n tokens needs beside the weights.
@@ -139,10 +152,7 @@ PassOutput run(const TargetWeights& weights, const Pass& pass) {
 }  // namespace
 
 Precision native_precision() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bf16")) return Precision::bf16;  // so has every CPU with AMX
-#endif
-  return Precision::fp32;
+  return has_bf16_dot() ? Precision::bf16 : Precision::fp32;
 }
 
 const LlamaShape& Target::shape() const {
@@ -171,7 +181,16 @@ Tensor Target::features(const Tensor& tokens, const std::vector<int64_t>& taps,
     for (int64_t i = 0; i < length; ++i) pass.positions.push_back(i);
   pass.layers = 1 + *std::max_element(taps.begin(), taps.end());
   pass.taps = taps;
+  const AttentionShape attention{length, shape().heads, shape().kv_heads, shape().head_dim};
+  const bool own = precision() == Precision::bf16 && has_bf16_dot() && shape().head_dim % 16 == 0;
+  const Tensor attended =
+      own ? torch::empty({rows * length, attention.heads * attention.head_dim}, torch::kBFloat16)
+          : Tensor();
   pass.attend = [&](int64_t, const Tensor& qkv) {
+    if (own) {
+      attend_rows(qkv, rows, attention, attended);
+      return attended;
+    }
     const Heads heads(qkv, rows, shape());
     return join_heads(torch::scaled_dot_product_attention(heads.queries, heads.keys, heads.values,
                                                           {}, 0, true, std::nullopt, true));

@@ -12,6 +12,7 @@
 #include "gguf_writer.h"
 #include "headrace/error.h"
 #include "nn/target.h"
+#include "nn/threads.h"
 
 namespace headrace {
 namespace {
@@ -27,6 +28,7 @@ TEST(TargetModels, log_probabilities_equal_those_of_transformers) {
     GTEST_SKIP()
         << "no SmolLM2-135M-Instruct.Q4_1.gguf in HEADRACE_MODELS or the virtual environment";
   }
+  set_compute_threads(1);
   const Target target = Target::load(*file, Precision::fp32);
   std::ifstream golden(HEADRACE_SOURCE_DIR "/tests/golden/smollm2_logprobs.json");
   const auto texts = nlohmann::json::parse(golden);
@@ -106,6 +108,7 @@ TEST(TargetModels, stories260k_tells_its_story) {
                        ("stories260k-" + std::to_string(::getpid()) + ".gguf");
   const GgufFile file = GgufFile::open(testing::write_file(written, gguf_of_llama2c(path)));
   std::filesystem::remove(written);
+  set_compute_threads(1);
   const Target target = Target::load(file, Precision::fp32);
   KvCache cache = target.make_cache(1, 32);
   std::vector<int64_t> next = {1, 403, 407, 261, 378}, got;

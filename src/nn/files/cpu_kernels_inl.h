@@ -81,4 +81,20 @@ HEADRACE_INLINE float sum(std::int64_t n, F f) {
   return partial[0];
 }
 
+// The largest f(i) over [0, n), n > 0.
+template <typename F>
+HEADRACE_INLINE float maximum(std::int64_t n, F f) {
+  constexpr std::int64_t lanes = 16;
+  float partial[lanes];
+  for (std::int64_t j = 0; j < lanes; ++j) partial[j] = f(0);
+  const std::int64_t whole = n / lanes * lanes;
+  for (std::int64_t i = 0; i < whole; i += lanes)
+    for (std::int64_t j = 0; j < lanes; ++j)
+      partial[j] = partial[j] < f(i + j) ? f(i + j) : partial[j];
+  float most = partial[0];
+  for (std::int64_t j = 1; j < lanes; ++j) most = most < partial[j] ? partial[j] : most;
+  for (std::int64_t i = whole; i < n; ++i) most = most < f(i) ? f(i) : most;
+  return most;
+}
+
 }  // namespace headrace::kernels
