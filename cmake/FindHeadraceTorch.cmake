@@ -7,8 +7,11 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(HeadraceTorch REQUIRED_VARS HeadraceTorch_ROOT)
 if(HeadraceTorch_FOUND AND NOT TARGET headrace_torch)
   add_library(headrace_torch INTERFACE)
-  target_include_directories(headrace_torch SYSTEM INTERFACE
-    ${HeadraceTorch_ROOT}/include ${HeadraceTorch_ROOT}/include/torch/csrc/api/include)
+  # After the system's folders: the wheel carries headers of other libraries too, among them another
+  # version of fmt than the one that Headrace links.
+  target_compile_options(headrace_torch INTERFACE
+    "SHELL:-idirafter ${HeadraceTorch_ROOT}/include"
+    "SHELL:-idirafter ${HeadraceTorch_ROOT}/include/torch/csrc/api/include")
   target_link_libraries(headrace_torch INTERFACE
     -Wl,--no-as-needed ${HeadraceTorch_ROOT}/lib/libtorch_cpu.so ${HeadraceTorch_ROOT}/lib/libc10.so -Wl,--as-needed)
   target_link_options(headrace_torch INTERFACE
