@@ -141,7 +141,7 @@ void Tokenizer::Data::read_vocabulary(const GgufFile& file) {
       byte_tokens[static_cast<unsigned char>(bytes[i][0])] = id;
     }
   }
-  std::stable_sort(specials.begin(), specials.end(), [&](std::int32_t a, std::int32_t b) {
+  std::sort(specials.begin(), specials.end(), [&](std::int32_t a, std::int32_t b) {
     return texts[a].size() > texts[b].size();
   });
 }
