@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <system_error>
 
 #include "headrace/error.h"
 
@@ -23,6 +24,15 @@ inline std::string command_name(const CLI::App& app) {
   return app.get_name() + (chosen.empty() ? "" : " " + command_name(*chosen.front()));
 }
 
+// A line on stderr. Where even that cannot be written there is nobody left to tell.
+inline void complain(const CLI::App& app, const std::string& message) {
+  std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);
+}
+
+inline void hint(const CLI::App& app) {
+  std::fputs(fmt::format("Try `{} --help`.\n", command_name(app)).c_str(), stderr);
+}
+
 // Runs `body`, which parses the command line and acts on it, and turns what it throws into a message and
 // an exit status. Wrong usage: one line, and where to look.
 inline int run_command(const CLI::App& app, const Action& body) {
@@ -34,14 +44,18 @@ inline int run_command(const CLI::App& app, const Action& body) {
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{}: {}\nTry `{} --help`.\n", app.get_name(), error.what(), command_name(app));
+    complain(app, error.what());
+    hint(app);
     return 2;
   } catch (const Error& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
-    if (error.code() == ErrorCode::usage) fmt::print(stderr, "Try `{} --help`.\n", command_name(app));
+    complain(app, error.what());
+    if (error.code() == ErrorCode::usage) hint(app);
     return error.exit_status();
+  } catch (const std::system_error& error) {  // what fmt::print throws where stdout is full or closed
+    complain(app, error.what());
+    return 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: internal error: {}\n", app.get_name(), error.what());
+    complain(app, std::string("internal error: ") + error.what());
     return 1;
   }
 }

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/predict_report.h"
+#include "headrace/atomic_file.h"
 #include "headrace/quantity.h"
 #include "headrace/schedule.h"
 #include "headrace/simulator.h"
@@ -14,7 +16,7 @@ namespace headrace {
 namespace {
 
 struct Options {
-  std::string plan, schedule;
+  std::string plan, schedule, html;
   bool json = false;
 };
 
@@ -64,10 +66,12 @@ void print_json(const std::vector<Simulation>& simulations) {
 int predict(const Options& options) {
   const Plan plan = read_plan(options.plan);
   SimulateOptions simulate_options;
-  simulate_options.keep_spans = false;
+  simulate_options.keep_spans = !options.html.empty();
   std::vector<Simulation> simulations;
   for (const ScheduleText& schedule : chosen_schedules(plan, options.schedule))
     simulations.push_back(simulate(plan, schedule, simulate_options));
+  if (!options.html.empty())
+    write_file_atomically(options.html, report_html(predict_report(plan, simulations)));
   options.json ? print_json(simulations) : print_table(plan, simulations);
   return 0;
 }
@@ -80,6 +84,7 @@ Action add_predict(CLI::App& app) {
   command.add_option("PLAN", options->plan, "Plan file (YAML)")->required();
   command.add_option("--schedule", options->schedule,
                      "lockstep, overlapped, async, the plan's own (default) or all");
+  command.add_option("--html", options->html, "Write a report with the timelines to this file");
   command.add_flag("--json", options->json, "Print one JSON object");
   return [options] { return predict(*options); };
 }
