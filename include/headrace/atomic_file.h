@@ -1,5 +1,5 @@
-// A file that is there as a whole or not at all: written under a temporary name beside it, flushed to
-// the disk, renamed, and the folder flushed. Layer: record.
+// A file that is there as a whole or not at all: written under a temporary name beside it, flushed
+// to the disk, renamed, and the folder flushed. Layer: record.
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@ template <typename T>
 BoundedChannel<T>::BoundedChannel(std::string name, ChannelLimits limits)
     : name_(std::move(name)), limits_(limits) {
   if (limits_.items == 0)
-    fail(ErrorCode::bad_input, "channel {}: a bound of 0 items admits nothing; give at least 1", name_);
+    fail(ErrorCode::bad_input, "channel {}: a bound of 0 items admits nothing; give at least 1",
+         name_);
 }
 
 template <typename T>
@@ -24,13 +25,15 @@ Status BoundedChannel<T>::send(T&& item, std::uint64_t bytes, std::stop_token st
 
 template <typename T>
 Status BoundedChannel<T>::try_send(T&& item, std::uint64_t bytes) {
-  return send_until(std::chrono::steady_clock::time_point::min(), Status::would_block, item, bytes, {});
+  return send_until(std::chrono::steady_clock::time_point::min(), Status::would_block, item, bytes,
+                    {});
 }
 
 template <typename T>
 Status BoundedChannel<T>::send_for(std::chrono::nanoseconds timeout, T&& item, std::uint64_t bytes,
                                    std::stop_token stop) {
-  return send_until(std::chrono::steady_clock::now() + timeout, Status::timed_out, item, bytes, stop);
+  return send_until(std::chrono::steady_clock::now() + timeout, Status::timed_out, item, bytes,
+                    stop);
 }
 
 template <typename T>
@@ -117,8 +120,9 @@ template <typename T>
 Status BoundedChannel<T>::send_until(Deadline deadline, Status at_deadline, T& item,
                                      std::uint64_t bytes, const std::stop_token& stop) {
   if (limits_.bytes != 0 && bytes > limits_.bytes)
-    fail(ErrorCode::bad_input, "channel {}: an item of {} can never fit into its bound of {}; raise it",
-         name_, format_bytes(bytes), format_bytes(limits_.bytes));
+    fail(ErrorCode::bad_input,
+         "channel {}: an item of {} can never fit into its bound of {}; raise it", name_,
+         format_bytes(bytes), format_bytes(limits_.bytes));
   Lock lock(mutex_);
   const Status status = wait(lock, can_send_, "send to", deadline, at_deadline, stop,
                              [&] { return closed_ || fits(bytes); });
@@ -151,7 +155,8 @@ Status BoundedChannel<T>::wait(Lock& lock, std::condition_variable_any& conditio
   if (ready()) return Status::ok;
   if (deadline && *deadline <= std::chrono::steady_clock::now()) return at_deadline;
   const ThreadWait::Scope scope([&] { return fmt::format("{} {}", verb, describe_locked()); });
-  if (deadline ? condition.wait_until(lock, stop, *deadline, ready) : condition.wait(lock, stop, ready))
+  if (deadline ? condition.wait_until(lock, stop, *deadline, ready)
+               : condition.wait(lock, stop, ready))
     return Status::ok;
   return stop.stop_requested() ? Status::stopped : at_deadline;
 }

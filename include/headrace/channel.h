@@ -2,20 +2,23 @@
 //
 // Contract
 //   - Any number of senders and receivers; items leave in the order in which they entered.
-//   - An item handed over is never lost, one not handed over is never counted. A send that returns
-//     anything but Status::ok has not touched the caller's item; a receive that returns anything but
-//     Status::ok has not touched the caller's variable and has taken nothing.
-//   - An item larger than the byte bound is refused at once with Error(bad_input), not a deadlock.
-//   - close(): senders get Status::closed; receivers drain what was sent and then get Status::closed.
-//     close(error): receivers get the good items and then the error, thrown; senders get it at once.
-//     Every later call gets the same answer. The first error wins, also over an earlier plain close().
+//   - An item handed over is never lost, one not handed over is never counted. A send that
+//     returns anything but Status::ok has not touched the caller's item; a receive that returns
+//     anything but Status::ok has not touched the caller's variable and has taken nothing.
+//   - An item larger than the byte bound is refused at once with Error(bad_input), not a
+//     deadlock.
+//   - close(): senders get Status::closed; receivers drain what was sent and then get
+//     Status::closed. close(error): receivers get the good items and then the error, thrown;
+//     senders get it at once. Every later call gets the same answer. The first error wins, also
+//     over an earlier plain close().
 //   - Stop tokens: an operation that can go ahead at once does; one that has to wait returns
 //     Status::stopped when its token is triggered, at the latest when the lock is free.
 //   - No thread burns a core while it waits.
 //   - Destruction: no operation may be running. Items still inside are destroyed.
 //   - Moving a T must not throw.
 //
-// Nothing here promises a lock: items(), bytes() and closed() are snapshots that may be old when read.
+// Nothing here promises a lock: items(), bytes() and closed() are snapshots that may be old when
+// read.
 #pragma once
 
 #include <chrono>

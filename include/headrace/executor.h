@@ -1,23 +1,24 @@
-// Runs a plan: one worker thread for each device or host resource, pinned to a core, driven by Progress.
-// Layer: flow.
+// Runs a plan: one worker thread for each device or host resource, pinned to a core, driven by
+// Progress. Layer: flow.
 //
 // Contract
-//   - N batches in, exactly N served: a source returns false for the batch after its last; the last step
-//     may hold fewer firings than per_step and still completes.
-//   - The first error wins and keeps stage, replica and step. An error of a source arrives at its exact
-//     position: its stream ends there, and the batches before it are processed. Any other error stops
-//     all devices once the firings that are running have ended. run() throws it after all workers have
-//     joined. Nothing is swallowed; a new Executor starts clean.
-//   - Every wait can be stopped: request_stop() (any thread, not from a signal handler) makes run() return
-//     with Outcome::stopped once the firings that are running have ended. Stages that run long poll
-//     Context::stopping(), or give Context::stop to what they wait in; one that gives up because of it
-//     throws Error(cancelled), and its firing is not counted.
-//   - Watchdog: without progress for `watchdog_seconds` the wait-for graph goes to `on_hang`; with
-//     `stop_on_hang` the run ends with Error(hang) that carries it. A long stage is not a hang: only a
-//     state where every unfinished device waits is. A stage that waits in a BoundedChannel waits.
-//   - Trace: every moment of every device and host thread that the recorder lists lies in one span.
-//     `startup`: the run's start to its first work. `tail`: its last work to the run's end. A firing on
-//     several devices is a span of each, of kind sync; so is a stage named "sync".
+//   - N batches in, exactly N served: a source returns false for the batch after its last; the
+//     last step may hold fewer firings than per_step and still completes.
+//   - The first error wins and keeps stage, replica and step. An error of a source arrives at its
+//     exact position: its stream ends there, and the batches before it are processed. Any other
+//     error stops all devices once the firings that are running have ended. run() throws it after
+//     all workers have joined. Nothing is swallowed; a new Executor starts clean.
+//   - Every wait can be stopped: request_stop() (any thread, not from a signal handler) makes
+//     run() return with Outcome::stopped once the firings that are running have ended. Stages
+//     that run long poll Context::stopping(), or give Context::stop to what they wait in; one
+//     that gives up because of it throws Error(cancelled), and its firing is not counted.
+//   - Watchdog: without progress for `watchdog_seconds` the wait-for graph goes to `on_hang`;
+//     with `stop_on_hang` the run ends with Error(hang) that carries it. A long stage is not a
+//     hang: only a state where every unfinished device waits is. A stage that waits in a
+//     BoundedChannel waits.
+//   - Trace: every moment of every device and host thread that the recorder lists lies in one
+//     span. `startup`: the run's start to its first work. `tail`: its last work to the run's end.
+//     A firing on several devices is a span of each, of kind sync; so is a stage named "sync".
 #pragma once
 
 #include <any>
@@ -39,8 +40,8 @@ namespace headrace {
 // What travels through a plan's channels.
 struct Item {
   std::any payload;
-  std::uint64_t bytes = 0;   // counted against the channel's byte bound
-  Position position;         // where the batch came from; travels with it
+  std::uint64_t bytes = 0;  // counted against the channel's byte bound
+  Position position;        // where the batch came from; travels with it
 };
 
 // One firing, as its stage function sees it.
@@ -54,21 +55,26 @@ class Context {
   std::function<bool()> stopping;     // whether the run is being stopped; cheap
 
   template <typename T>
-  const T& input(std::size_t index = 0) const { return std::any_cast<const T&>(inputs.at(index).payload); }
+  const T& input(std::size_t index = 0) const {
+    return std::any_cast<const T&>(inputs.at(index).payload);
+  }
 };
 
-// A stage's work. A source (no inputs, and after no stage of its step) returns false where there is no
-// further batch; others return true.
+// A stage's work. A source (no inputs, and after no stage of its step) returns false where there is
+// no further batch; others return true.
 using StageFunction = std::function<bool(Context&)>;
 
 struct ExecutorOptions {
-  std::uint64_t steps = 0;                 // 0: until the source ends
-  std::map<std::string, std::vector<int>> cores;  // resource -> cores its thread is pinned to; absent: not pinned
+  std::uint64_t steps = 0;  // 0: until the source ends
+  std::map<std::string, std::vector<int>>
+      cores;  // resource -> cores its thread is pinned to; absent: not pinned
   double watchdog_seconds = 30;
   bool stop_on_hang = true;
-  std::function<void(const std::string&)> on_hang;       // default: stderr
-  std::function<void(std::uint64_t step)> on_step;       // after each completed step, in order; under no lock
-  std::function<void(const std::string& resource)> on_worker_start;  // in the worker's thread, e.g. to set thread counts
+  std::function<void(const std::string&)> on_hang;  // default: stderr
+  std::function<void(std::uint64_t step)>
+      on_step;  // after each completed step, in order; under no lock
+  std::function<void(const std::string& resource)>
+      on_worker_start;  // in the worker's thread, e.g. to set thread counts
 };
 
 enum class Outcome { finished, stopped };
@@ -78,15 +84,15 @@ TraceHeader trace_header(const Plan& plan, const ScheduleText& schedule);
 
 class Executor {
  public:
-  // Error(bad_input) where a stage has no function, a function or cores have no stage or resource, the
-  // schedule is invalid or the plan cannot run. The recorder outlives the executor.
+  // Error(bad_input) where a stage has no function, a function or cores have no stage or resource,
+  // the schedule is invalid or the plan cannot run. The recorder outlives the executor.
   Executor(Plan plan, ScheduleText schedule, std::map<std::string, StageFunction> functions,
            ExecutorOptions options, Recorder* recorder = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  Outcome run();          // once
+  Outcome run();  // once
   void request_stop();
   std::uint64_t steps_completed() const;
   std::string wait_for_graph() const;  // one line a device, by name

@@ -22,13 +22,15 @@ std::vector<int> allowed_cores();
 // Raises the nice value of the calling thread alone to `nice`, 1 to 19. It never lowers one.
 void lower_priority(int nice = 10);
 
-// Where a thread says that it waits, and for what, so that a watchdog can tell it from one that works.
-// The watched thread installs one; waits inside library calls then show in it; any thread may read.
+// Where a thread says that it waits, and for what, so that a watchdog can tell it from one that
+// works. The watched thread installs one; waits inside library calls then show in it; any thread
+// may read.
 class ThreadWait {
  public:
   struct Snapshot {
-    std::uint64_t changes = 0;          // waits begun and ended so far: the same number, the same wait
-    std::optional<std::string> waits_to;  // "receive from features: 0/4 items"; nullopt: does not wait
+    std::uint64_t changes = 0;  // waits begun and ended so far: the same number, the same wait
+    std::optional<std::string>
+        waits_to;  // "receive from features: 0/4 items"; nullopt: does not wait
   };
 
   // Makes this the object of the calling thread until destruction (in the same thread).

@@ -24,11 +24,14 @@ TraceHeader trace_header(const Plan& plan, const ScheduleText& schedule) {
 
 Executor::Executor(Plan plan, ScheduleText schedule, std::map<std::string, StageFunction> functions,
                    ExecutorOptions options, Recorder* recorder)
-    : state_(new State(std::move(plan), schedule, std::move(functions), std::move(options), recorder)) {}
+    : state_(new State(std::move(plan), schedule, std::move(functions), std::move(options),
+                       recorder)) {}
 
 Executor::~Executor() = default;
 
-void Executor::request_stop() { state_->request_stop(); }
+void Executor::request_stop() {
+  state_->request_stop();
+}
 
 std::uint64_t Executor::steps_completed() const {
   const std::lock_guard lock(state_->mutex);
@@ -47,7 +50,8 @@ Outcome Executor::run() {
     std::optional<Watchdog> watchdog;
     if (state.options.watchdog_seconds > 0)
       watchdog.emplace(
-          state.options.watchdog_seconds, [&] { return state.stuck(); }, [&] { state.report_hang(); });
+          state.options.watchdog_seconds, [&] { return state.stuck(); },
+          [&] { state.report_hang(); });
     std::vector<std::jthread> threads;
     for (State::Worker& worker : state.workers)
       threads.emplace_back([&state, &worker] { state.work(worker); });

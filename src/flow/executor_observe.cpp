@@ -17,7 +17,8 @@ void Executor::State::moved() {
 }
 
 Span Executor::State::activity(std::size_t resource) const {
-  const auto span = [&](const Firing& firing, SpanKind kind, const char* cause, std::string channel) {
+  const auto span = [&](const Firing& firing, SpanKind kind, const char* cause,
+                        std::string channel) {
     return Span{.kind = kind,
                 .stage = plan.stages[firing.stage].name,
                 .replica = firing.replica,
@@ -78,7 +79,8 @@ std::string Executor::State::wait_for_graph() const {
       words = next ? firing_name(plan, *next) + " is about to start"
                    : wait_words(plan, progress, resource);
     }
-    lines += fmt::format("{}{}: {}", lines.empty() ? "" : "\n", plan.resources[resource].name, words);
+    lines +=
+        fmt::format("{}{}: {}", lines.empty() ? "" : "\n", plan.resources[resource].name, words);
   }
   return lines;
 }

@@ -10,11 +10,13 @@
 namespace headrace {
 namespace {
 
-std::vector<StageFunction> by_stage(const Plan& plan, std::map<std::string, StageFunction> functions) {
+std::vector<StageFunction> by_stage(const Plan& plan,
+                                    std::map<std::string, StageFunction> functions) {
   std::vector<StageFunction> result;
   for (const Stage& stage : plan.stages) {
     StageFunction& function = functions[stage.name];
-    if (!function) fail(ErrorCode::bad_input, "plan {}: stage {} has no function", plan.name, stage.name);
+    if (!function)
+      fail(ErrorCode::bad_input, "plan {}: stage {} has no function", plan.name, stage.name);
     result.push_back(std::move(function));
     functions.erase(stage.name);
   }
@@ -67,7 +69,8 @@ Executor::State::State(Plan plan_, const ScheduleText& schedule,
   for (const auto& [name, cores] : options.cores)
     if (std::none_of(plan.resources.begin(), plan.resources.end(),
                      [&name = name](const Resource& resource) { return resource.name == name; }))
-      fail(ErrorCode::bad_input, "plan {}: cores are given for {}, which is no resource", plan.name, name);
+      fail(ErrorCode::bad_input, "plan {}: cores are given for {}, which is no resource", plan.name,
+           name);
 }
 
 void Executor::State::begin() {
@@ -216,7 +219,9 @@ void Executor::State::handle_failure(Lock& lock, const Firing& firing) {
 }
 
 // A stage such as `sync`, without channels but after others, is none.
-bool Executor::State::is_source(std::size_t stage) const { return graph.predecessors(stage).empty(); }
+bool Executor::State::is_source(std::size_t stage) const {
+  return graph.predecessors(stage).empty();
+}
 
 bool Executor::State::failed_before(const Firing& firing) const {
   const auto failed = failed_at.find(firing.stage);

@@ -51,17 +51,22 @@ std::vector<int> allowed_cores() {
 
 void lower_priority(int nice) {
   const id_t self = static_cast<id_t>(gettid());
-  // Linux keeps nice values by thread. Raising one needs no permission, so there is nothing to report.
+  // Linux keeps nice values by thread. Raising one needs no permission, so there is nothing to
+  // report.
   if (getpriority(PRIO_PROCESS, self) < nice) setpriority(PRIO_PROCESS, self, nice);
 }
 
-void ThreadWait::install() { installed = this; }
+void ThreadWait::install() {
+  installed = this;
+}
 
 ThreadWait::~ThreadWait() {
   if (installed == this) installed = nullptr;
 }
 
-ThreadWait* ThreadWait::of_this_thread() { return installed; }
+ThreadWait* ThreadWait::of_this_thread() {
+  return installed;
+}
 
 ThreadWait::Snapshot ThreadWait::snapshot() const {
   const std::lock_guard lock(mutex_);

@@ -12,8 +12,8 @@ namespace headrace {
 // Not thread-safe: the caller locks. Times are the recorder's and never go back.
 class Timeline {
  public:
-  // One lane for each resource of a plan: its index in the trace's devices, or none. All of them wait,
-  // for the host, from `start_ns`. Without a recorder nothing is kept.
+  // One lane for each resource of a plan: its index in the trace's devices, or none. All of them
+  // wait, for the host, from `start_ns`. Without a recorder nothing is kept.
   Timeline(Recorder* recorder, const std::vector<std::optional<std::uint32_t>>& devices,
            std::int64_t start_ns);
 

@@ -59,14 +59,14 @@ void check_runs(const Plan& plan, const std::vector<Edge>& edges) {
   }
   if (progress.done()) return;
   std::string graph;
-  for (const Held& one : held)
-    graph += "\n  " + send_words(plan, progress, one.firing, one.bytes);
+  for (const Held& one : held) graph += "\n  " + send_words(plan, progress, one.firing, one.bytes);
   for (std::size_t resource = 0; resource < plan.resources.size(); ++resource)
     if (!progress.busy(resource) && !progress.device_done(resource))
       graph += fmt::format("\n  {}: {}", plan.resources[resource].name,
                            wait_words(plan, progress, resource));
   fail(ErrorCode::bad_input,
-       "plan {} cannot run under this schedule: after {} steps everything waits; raise the capacities "
+       "plan {} cannot run under this schedule: after {} steps everything waits; raise the "
+       "capacities "
        "or change the edges:{}",
        plan.name, progress.steps_completed(), graph);
 }

@@ -8,10 +8,8 @@
 namespace headrace {
 
 Watchdog::Watchdog(double seconds, Probe probe, std::function<void()> on_hang)
-    : thread_([this, seconds, probe = std::move(probe),
-               on_hang = std::move(on_hang)](std::stop_token stop) {
-        watch(std::move(stop), seconds, probe, on_hang);
-      }) {}
+    : thread_([this, seconds, probe = std::move(probe), on_hang = std::move(on_hang)](
+                  std::stop_token stop) { watch(std::move(stop), seconds, probe, on_hang); }) {}
 
 void Watchdog::watch(std::stop_token stop, double seconds, const Probe& probe,
                      const std::function<void()>& on_hang) {

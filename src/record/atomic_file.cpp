@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 18;
 
-// A rename is durable once the folder that holds the name is; a file system that cannot sync a folder
-// (some network ones) is no reason to fail.
+// A rename is durable once the folder that holds the name is; a file system that cannot sync a
+// folder (some network ones) is no reason to fail.
 void sync_folder_of(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int file =
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return;
   ::fsync(file);
   ::close(file);

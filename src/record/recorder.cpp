@@ -10,10 +10,14 @@ namespace headrace {
 
 const char* to_string(SpanKind kind) {
   switch (kind) {
-    case SpanKind::work: return "work";
-    case SpanKind::wait: return "wait";
-    case SpanKind::copy: return "copy";
-    case SpanKind::sync: return "sync";
+    case SpanKind::work:
+      return "work";
+    case SpanKind::wait:
+      return "wait";
+    case SpanKind::copy:
+      return "copy";
+    case SpanKind::sync:
+      return "sync";
   }
   return "unknown";
 }

@@ -58,7 +58,9 @@ void write_trace(const std::string& path, const TraceHeader& header,
                  const std::vector<Span>& spans) {
   AtomicFile file(path);
   file.write("[\n" + header_event(header));
-  file.write(",\n" R"({"name":"process_name","ph":"M","pid":0,"tid":0,"args":{"name":"rank 0"}})");
+  file.write(
+      ",\n"
+      R"({"name":"process_name","ph":"M","pid":0,"tid":0,"args":{"name":"rank 0"}})");
   for (std::size_t lane = 0; lane < header.devices.size(); ++lane)
     file.write(lane_events(lane, header.devices[lane]));
   for (const Span& span : spans) file.write(span_event(header, span));

@@ -1,8 +1,9 @@
 #include "headrace/accounting.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "headrace/error.h"
 
@@ -35,10 +36,18 @@ void charge(DeviceAccount& account, const Key& key, std::int64_t ns) {
       account.busy_ns += ns;
       account.busy_ns_by_step[key.second] += ns;
       return;
-    case State::starved: account.starved_ns += ns; return;
-    case State::back_pressured: account.back_pressured_ns += ns; return;
-    case State::synchronising: account.synchronising_ns += ns; return;
-    case State::host: account.host_ns += ns; return;
+    case State::starved:
+      account.starved_ns += ns;
+      return;
+    case State::back_pressured:
+      account.back_pressured_ns += ns;
+      return;
+    case State::synchronising:
+      account.synchronising_ns += ns;
+      return;
+    case State::host:
+      account.host_ns += ns;
+      return;
   }
 }
 
@@ -68,19 +77,35 @@ double Accounting::share(std::int64_t ns) const {
   return host_span_ns() > 0 ? static_cast<double>(ns) / static_cast<double>(host_span_ns()) : 0.0;
 }
 
+std::int64_t Accounting::median_step_ns() const {
+  std::vector<std::int64_t> intervals;
+  for (auto step = step_ends_ns.begin(); step != step_ends_ns.end(); ++step)
+    if (const auto following = std::next(step); following != step_ends_ns.end())
+      intervals.push_back(following->second - step->second);
+  if (intervals.empty()) return 0;
+  const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
+  std::nth_element(intervals.begin(), middle, intervals.end());
+  return *middle;
+}
+
 Accounting account(const TraceHeader& header, const std::vector<Span>& spans) {
   Accounting result;
   std::vector<std::vector<Boundary>> boundaries(header.devices.size());
   for (const Span& span : spans) {
     if (span.device >= header.devices.size() || span.end_ns < span.start_ns)
-      fail(ErrorCode::bad_input, "a span of stage {} on device {} of {} from {} ns to {} ns cannot be",
-           span.stage, span.device, header.devices.size(), span.start_ns, span.end_ns);
+      fail(ErrorCode::bad_input,
+           "a span of stage {} on device {} of {} from {} ns to {} ns cannot be", span.stage,
+           span.device, header.devices.size(), span.start_ns, span.end_ns);
     const bool first = &span == spans.data();
     result.start_ns = first ? span.start_ns : std::min(result.start_ns, span.start_ns);
     result.end_ns = first ? span.end_ns : std::max(result.end_ns, span.end_ns);
     if (span.end_ns == span.start_ns) continue;
     const State state = state_of(span);
     const Key key(state, state == State::busy ? span.step : 0);
+    if (state == State::busy && span.device + header.host_threads < header.devices.size()) {
+      const auto end = result.step_ends_ns.try_emplace(span.step, span.end_ns).first;
+      end->second = std::max(end->second, span.end_ns);
+    }
     boundaries[span.device].push_back({span.start_ns, true, key});
     boundaries[span.device].push_back({span.end_ns, false, key});
   }

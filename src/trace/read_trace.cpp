@@ -21,8 +21,8 @@ constexpr std::array<std::string_view, 6> kCauses = {"starved", "back_pressured"
 // Some 36 years either way; differences of two such times still fit.
 constexpr std::int64_t kMaxNs = std::int64_t{1} << 60;
 
-// The writer puts one event on a line, so a line is a JSON document of its own, and a damaged or cut
-// one costs nothing but itself.
+// The writer puts one event on a line, so a line is a JSON document of its own, and a damaged or
+// cut one costs nothing but itself.
 class TraceParser {
  public:
   TraceParser(std::string_view text, const std::string& name) : rest_(text), name_(name) {}
@@ -35,6 +35,7 @@ class TraceParser {
       element event;
       if (parser_.parse(simdjson::padded_string(line)).get(event) != simdjson::SUCCESS) {
         if (rest_.empty()) break;  // the file was cut in the middle of this line
+        if (!has_header_) not_ours();
         refuse("not an event in JSON", line.substr(0, 60));
       }
       read_event(event);
@@ -55,10 +56,13 @@ class TraceParser {
   }
 
   void read_event(const element& event) {
-    const std::string_view phase = text(event, "ph");
-    if (phase == "M" && text(event, "name") == "headrace") read_header(member(event, "args"));
-    if (!has_header_) not_ours();
-    if (phase == "X") read_span(event);
+    if (has_header_) {
+      if (text(event, "ph") == "X") read_span(event);
+      return;
+    }
+    std::string_view name;
+    if (event["name"].get(name) != simdjson::SUCCESS || name != "headrace") not_ours();
+    read_header(member(event, "args"));
   }
 
   void read_header(const element& args) {
@@ -87,7 +91,8 @@ class TraceParser {
     span.kind = kind(text(event, "cat"));
     span.start_ns = number(args, "t_ns");
     const std::int64_t duration = number(args, "dur_ns");
-    if (std::abs(span.start_ns) > kMaxNs) refuse("t_ns is out of range", std::to_string(span.start_ns));
+    if (std::abs(span.start_ns) > kMaxNs)
+      refuse("t_ns is out of range", std::to_string(span.start_ns));
     if (duration < 0 || duration > kMaxNs)
       refuse("dur_ns is out of range", std::to_string(duration));
     span.end_ns = span.start_ns + duration;
@@ -145,7 +150,8 @@ class TraceParser {
   }
   [[noreturn]] void not_ours() const {
     fail(ErrorCode::bad_input,
-         "{}: not a trace of Headrace: its first event is no header (only traces that `headrace train` "
+         "{}: not a trace of Headrace: its first event is no header (only traces that `headrace "
+         "train` "
          "writes are read)",
          name_);
   }
@@ -164,6 +170,8 @@ Trace parse_trace(std::string_view text, const std::string& name_for_messages) {
   return TraceParser(text, name_for_messages).parse();
 }
 
-Trace read_trace(const std::string& path) { return parse_trace(read_file(path), path); }
+Trace read_trace(const std::string& path) {
+  return parse_trace(read_file(path), path);
+}
 
 }  // namespace headrace

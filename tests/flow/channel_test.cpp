@@ -122,7 +122,8 @@ TEST(Channel, BatchReceiveTakesWhatIsThere) {
   EXPECT_EQ(channel.receive_batch(got, 3), Status::closed);
 }
 
-// A big item at the head of the senders must not be passed over for ever by a wake-up that went to another.
+// A big item at the head of the senders must not be passed over for ever by a wake-up that went to
+// another.
 TEST(Channel, SendersOfDifferentSizesAreAllServed) {
   BoundedChannel<int> channel("bytes", {.items = 8, .bytes = 8});
   std::vector<std::jthread> senders;
@@ -140,42 +141,46 @@ TEST(Channel, SendersOfDifferentSizesAreAllServed) {
 }
 
 TEST(Channel, FollowsAModelThatIsAQueueWithBounds) {
-  const bool holds = rc::check("try_ forms equal a deque with two bounds", [](const std::vector<std::uint8_t>& script) {
-    const std::uint64_t items = *rc::gen::inRange<std::uint64_t>(1, 5);
-    const std::uint64_t bytes = *rc::gen::inRange<std::uint64_t>(8, 20);
-    BoundedChannel<int> channel("model", {.items = items, .bytes = bytes});
-    std::deque<std::pair<int, std::uint64_t>> model;
-    std::uint64_t held = 0;
-    int next = 0;
-    for (const std::uint8_t step : script) {
-      const std::uint64_t size = step % 8;
-      if (step < 128) {
-        const bool fits = model.size() < items && held + size <= bytes;
-        RC_ASSERT(channel.try_send(int(next), size) == (fits ? Status::ok : Status::would_block));
-        if (fits) model.emplace_back(next, size), held += size;
-        ++next;
-      } else {
-        int got = -1;
-        RC_ASSERT(channel.try_receive(got) == (model.empty() ? Status::would_block : Status::ok));
-        if (model.empty()) continue;
-        RC_ASSERT(got == model.front().first);
-        held -= model.front().second;
-        model.pop_front();
-      }
-      RC_ASSERT(channel.items() == model.size());
-      RC_ASSERT(channel.bytes() == held);
-    }
-  });
+  const bool holds = rc::check(
+      "try_ forms equal a deque with two bounds", [](const std::vector<std::uint8_t>& script) {
+        const std::uint64_t items = *rc::gen::inRange<std::uint64_t>(1, 5);
+        const std::uint64_t bytes = *rc::gen::inRange<std::uint64_t>(8, 20);
+        BoundedChannel<int> channel("model", {.items = items, .bytes = bytes});
+        std::deque<std::pair<int, std::uint64_t>> model;
+        std::uint64_t held = 0;
+        int next = 0;
+        for (const std::uint8_t step : script) {
+          const std::uint64_t size = step % 8;
+          if (step < 128) {
+            const bool fits = model.size() < items && held + size <= bytes;
+            RC_ASSERT(channel.try_send(int(next), size) ==
+                      (fits ? Status::ok : Status::would_block));
+            if (fits) model.emplace_back(next, size), held += size;
+            ++next;
+          } else {
+            int got = -1;
+            RC_ASSERT(channel.try_receive(got) ==
+                      (model.empty() ? Status::would_block : Status::ok));
+            if (model.empty()) continue;
+            RC_ASSERT(got == model.front().first);
+            held -= model.front().second;
+            model.pop_front();
+          }
+          RC_ASSERT(channel.items() == model.size());
+          RC_ASSERT(channel.bytes() == held);
+        }
+      });
   EXPECT_TRUE(holds);
 }
 
-// Senders and receivers with time limits and stop tokens against a close at a random moment, plain or with
-// an error: what was accepted is what came out, each item once, in each sender's order.
+// Senders and receivers with time limits and stop tokens against a close at a random moment, plain
+// or with an error: what was accepted is what came out, each item once, in each sender's order.
 TEST(Channel, StressWithCloseStopAndErrorsLosesNothing) {
   constexpr int kThreads = 3;
   for (unsigned round = 0; round < 150; ++round) {
     std::mt19937 random(round);
-    BoundedChannel<std::uint64_t> channel("stress", {.items = 1 + random() % 3, .bytes = 1 + random() % 9});
+    BoundedChannel<std::uint64_t> channel("stress",
+                                          {.items = 1 + random() % 3, .bytes = 1 + random() % 9});
     std::stop_source stop;
     std::vector<std::uint64_t> sent(kThreads, 0);
     std::vector<std::vector<std::uint64_t>> received(kThreads);
@@ -190,9 +195,10 @@ TEST(Channel, StressWithCloseStopAndErrorsLosesNothing) {
             for (std::uint64_t i = 0;; i = sent[id]) {
               std::uint64_t item = static_cast<std::uint64_t>(id) << 32 | i;
               const std::uint64_t size = dice() % 2;
-              const Status status = dice() % 3 == 0   ? channel.try_send(std::move(item), size)
-                                    : dice() % 2 == 0 ? channel.send_for(20us, std::move(item), size)
-                                                      : channel.send(std::move(item), size, stop.get_token());
+              const Status status = dice() % 3 == 0 ? channel.try_send(std::move(item), size)
+                                    : dice() % 2 == 0
+                                        ? channel.send_for(20us, std::move(item), size)
+                                        : channel.send(std::move(item), size, stop.get_token());
               if (status == Status::ok) ++sent[id];
               if (status == Status::closed || status == Status::stopped) return;
             }

@@ -125,9 +125,11 @@ TEST(Executor, RandomPlansDeliverItemQToFiringQ) {
       Counting counting(batches);
       std::optional<Executor> executor;
       try {
-        executor.emplace(plan, schedule(name), counting.functions(plan), ExecutorOptions{.watchdog_seconds = 5});
+        executor.emplace(plan, schedule(name), counting.functions(plan),
+                         ExecutorOptions{.watchdog_seconds = 5});
       } catch (const Error& error) {
-        // Skip connections over shallow channels may not be able to run; that is said before the run.
+        // Skip connections over shallow channels may not be able to run; that is said before the
+        // run.
         RC_ASSERT(error.code() == ErrorCode::bad_input);
         continue;
       }
@@ -159,12 +161,14 @@ TEST(Executor, AnErrorOfAnyStageAtAnyStepIsThrownWithItsPlace) {
           EXPECT_EQ(error.code(), ErrorCode::io);
           const std::string place = fmt::format("stage {}, replica ", failing);
           EXPECT_EQ(std::string(error.what()).substr(0, place.size()), place);
-          EXPECT_NE(std::string(error.what()).find(fmt::format(", step {}: planted", step)), std::string::npos);
+          EXPECT_NE(std::string(error.what()).find(fmt::format(", step {}: planted", step)),
+                    std::string::npos);
         }
         EXPECT_EQ(steps, upto(steps.size()));
         EXPECT_LE(steps.size(), step);
         if (failing == "load") {
-          EXPECT_EQ(sorted(counting.seen("drafter")), upto(2 * step)) << "good batches come before the error";
+          EXPECT_EQ(sorted(counting.seen("drafter")), upto(2 * step))
+              << "good batches come before the error";
           EXPECT_EQ(steps.size(), step);
         }
       }
@@ -195,10 +199,12 @@ TEST(Executor, ErrorsOfCallbacksAreNotSwallowed) {
                         if (step == 2) fail(ErrorCode::io, "disk full");
                       }});
   EXPECT_THROW(step_fails.run(), Error);
-  Executor start_fails(plan, schedule("async"), counting.functions(plan),
-                       {.on_worker_start = [](const std::string&) { throw std::runtime_error("no"); }});
+  Executor start_fails(
+      plan, schedule("async"), counting.functions(plan),
+      {.on_worker_start = [](const std::string&) { throw std::runtime_error("no"); }});
   EXPECT_THROW(start_fails.run(), Error);
-  Executor bad_core(plan, schedule("async"), counting.functions(plan), {.cores = {{"t0", {100000}}}});
+  Executor bad_core(plan, schedule("async"), counting.functions(plan),
+                    {.cores = {{"t0", {100000}}}});
   EXPECT_THROW(bad_core.run(), Error);
 }
 
@@ -207,7 +213,9 @@ TEST(Executor, StopsSoonAtAnyTime) {
     std::mt19937 random(round);
     const Plan plan = training(1 + round % 3, 3);
     Counting counting(UINT64_MAX);
-    counting.before = [](const std::string&, const Context&) { std::this_thread::sleep_for(300us); };
+    counting.before = [](const std::string&, const Context&) {
+      std::this_thread::sleep_for(300us);
+    };
     std::uint64_t steps = 0;
     Executor executor(plan, schedule(standard_schedules()[round % 3]), counting.functions(plan),
                       {.on_step = [&](std::uint64_t step) { EXPECT_EQ(step, steps++); }});
@@ -241,15 +249,16 @@ TEST(Executor, AStageThatGivesUpIsNotCounted) {
 }
 
 TEST(Executor, WatchdogSaysWhoWaitsForWhom) {
-  // Declared sizes are unknown, so the plan looks sound; two real items do not fit, and under lock-step
-  // the consumer waits for both.
+  // Declared sizes are unknown, so the plan looks sound; two real items do not fit, and under
+  // lock-step the consumer waits for both.
   Plan plan = training(1, 4);
   for (Stage& stage : plan.stages) stage.per_step = 2;
   plan.channels[1].bytes = 1;
   Counting counting(100);
   std::string seen;
-  Executor executor(plan, schedule("lockstep"), counting.functions(plan),
-                    {.watchdog_seconds = 0.2, .on_hang = [&](const std::string& graph) { seen = graph; }});
+  Executor executor(
+      plan, schedule("lockstep"), counting.functions(plan),
+      {.watchdog_seconds = 0.2, .on_hang = [&](const std::string& graph) { seen = graph; }});
   const auto start = std::chrono::steady_clock::now();
   try {
     executor.run();
@@ -259,7 +268,9 @@ TEST(Executor, WatchdogSaysWhoWaitsForWhom) {
     EXPECT_EQ(std::string(error.what()), seen);
   }
   EXPECT_LT(seconds_since(start), 2.0);
-  EXPECT_NE(seen.find("t0: target waits to send to features: 1/4 items, 1 B of 1 B"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("t0: target waits to send to features: 1/4 items, 1 B of 1 B"),
+            std::string::npos)
+      << seen;
   EXPECT_NE(seen.find("d0: drafter waits for target"), std::string::npos) << seen;
 }
 
@@ -269,14 +280,17 @@ TEST(Executor, WatchdogSeesAStageThatWaitsInAChannel) {
   Counting counting(100);
   counting.before = [&](const std::string& stage, const Context& context) {
     int reply = 0;
-    if (stage == "target" && context.firing.step == 2 && replies.receive(reply, context.stop) != Status::ok)
+    if (stage == "target" && context.firing.step == 2 &&
+        replies.receive(reply, context.stop) != Status::ok)
       fail(ErrorCode::cancelled, "no reply");
   };
   std::string seen;
-  Executor executor(plan, schedule("async"), counting.functions(plan),
-                    {.watchdog_seconds = 0.2, .on_hang = [&](const std::string& graph) { seen = graph; }});
+  Executor executor(
+      plan, schedule("async"), counting.functions(plan),
+      {.watchdog_seconds = 0.2, .on_hang = [&](const std::string& graph) { seen = graph; }});
   EXPECT_THROW(executor.run(), Error);
-  EXPECT_NE(seen.find("t0: target waits to receive from replies: 0/1 items"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("t0: target waits to receive from replies: 0/1 items"), std::string::npos)
+      << seen;
 }
 
 TEST(Executor, ALongStageIsNotAHang) {
@@ -285,8 +299,9 @@ TEST(Executor, ALongStageIsNotAHang) {
   counting.before = [](const std::string& stage, const Context&) {
     if (stage == "target") std::this_thread::sleep_for(150ms);
   };
-  Executor executor(plan, schedule("async"), counting.functions(plan),
-                    {.watchdog_seconds = 0.05, .on_hang = [](const std::string& graph) { FAIL() << graph; }});
+  Executor executor(
+      plan, schedule("async"), counting.functions(plan),
+      {.watchdog_seconds = 0.05, .on_hang = [](const std::string& graph) { FAIL() << graph; }});
   EXPECT_EQ(executor.run(), Outcome::finished);
 }
 
@@ -299,7 +314,9 @@ TEST(Executor, RefusesWhatCannotRun) {
   functions = counting.functions(plan);
   functions["typo"] = functions["sync"];
   EXPECT_THROW(Executor(plan, schedule("async"), functions, {}), Error);
-  EXPECT_THROW(Executor(plan, schedule("async"), counting.functions(plan), {.cores = {{"typo", {0}}}}), Error);
+  EXPECT_THROW(
+      Executor(plan, schedule("async"), counting.functions(plan), {.cores = {{"typo", {0}}}}),
+      Error);
   EXPECT_THROW(Executor(plan, schedule("sideways"), counting.functions(plan), {}), Error);
   for (Stage& stage : plan.stages) stage.per_step = 2;  // lock-step needs both items in the channel
   try {

@@ -12,14 +12,20 @@
 
 namespace headrace::testing_plans {
 
-// load (host) -> batches -> target -> features -> drafter -> sync, as training runs it: `replicas` of each
-// role with a device each, one batch a drafter and step.
+// load (host) -> batches -> target -> features -> drafter -> sync, as training runs it: `replicas`
+// of each role with a device each, one batch a drafter and step.
 inline Plan training(std::uint64_t replicas, std::uint64_t items, Order order = Order::sequence) {
   Plan plan{.name = "training"};
   Stage load{.name = "load", .on = {"host"}, .per_step = replicas, .outputs = {"batches"}};
-  Stage target{.name = "target", .replicas = replicas, .per_step = replicas, .inputs = {"batches"},
+  Stage target{.name = "target",
+               .replicas = replicas,
+               .per_step = replicas,
+               .inputs = {"batches"},
                .outputs = {"features"}};
-  Stage drafter{.name = "drafter", .replicas = replicas, .per_step = replicas, .inputs = {"features"},
+  Stage drafter{.name = "drafter",
+                .replicas = replicas,
+                .per_step = replicas,
+                .inputs = {"features"},
                 .after = {{"sync", 1}}};
   Stage sync{.name = "sync", .after = {{"drafter", 0}}};
   plan.resources.push_back({"host", ResourceKind::host});
@@ -37,10 +43,12 @@ inline Plan training(std::uint64_t replicas, std::uint64_t items, Order order = 
   return plan;
 }
 
-inline ScheduleText schedule(const std::string& name) { return {.name = name}; }
+inline ScheduleText schedule(const std::string& name) {
+  return {.name = name};
+}
 
-// Functions for any plan: sources count their items from 0 to `batches`; all others check that every
-// input holds the same number, and pass it on. What each stage saw is kept.
+// Functions for any plan: sources count their items from 0 to `batches`; all others check that
+// every input holds the same number, and pass it on. What each stage saw is kept.
 class Counting {
  public:
   explicit Counting(std::uint64_t batches) : batches_(batches) {}
@@ -51,7 +59,9 @@ class Counting {
   std::map<std::string, StageFunction> functions(const Plan& plan) {
     std::map<std::string, StageFunction> result;
     for (const Stage& stage : plan.stages)
-      result[stage.name] = [this, name = stage.name](Context& context) { return fire(name, context); };
+      result[stage.name] = [this, name = stage.name](Context& context) {
+        return fire(name, context);
+      };
     return result;
   }
 

@@ -88,8 +88,8 @@ bool serves_each_batch_once(std::uint64_t count, std::uint64_t depth) {
          buffer.offsets_to_commit().batch == count;
 }
 
-// Stop after `used` completed batches while another is current, resume from what could be committed: the
-// rest follows without a gap or a repetition.
+// Stop after `used` completed batches while another is current, resume from what could be
+// committed: the rest follows without a gap or a repetition.
 template <typename Buffer>
 bool resumes_without_loss(std::uint64_t used, std::uint64_t depth) {
   constexpr std::uint64_t kCount = 12;
@@ -177,7 +177,8 @@ TEST_P(PrefetchOfDepth, AnErrorArrivesAtItsPositionAfterTheGoodBatches) {
 
 std::size_t threads_of_this_process() {
   std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+    ++count;
   return count;
 }
 

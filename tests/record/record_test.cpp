@@ -30,9 +30,10 @@ class Record : public testing::Test {
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
-  const fs::path folder_ = fs::path(testing::TempDir()) /
-                           fmt::format("headrace-{}-{}", ::getpid(),
-                                       testing::UnitTest::GetInstance()->current_test_info()->name());
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) /
+      fmt::format("headrace-{}-{}", ::getpid(),
+                  testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(Record, KeepsTheNewestAndCountsTheRest) {
@@ -52,17 +53,30 @@ TEST_F(Record, TakesSpansFromManyThreads) {
     std::vector<std::jthread> threads;
     for (std::uint32_t device = 0; device < 4; ++device)
       threads.emplace_back([&recorder, device] {
-        for (int i = 0; i < 1000; ++i) recorder.add({.start_ns = recorder.now_ns(), .device = device});
+        for (int i = 0; i < 1000; ++i)
+          recorder.add({.start_ns = recorder.now_ns(), .device = device});
       });
   }
   EXPECT_EQ(recorder.spans().size(), 4000u);
 }
 
 TEST_F(Record, TraceIsAChromeArrayWithOneEventALine) {
-  const TraceHeader header{.plan_hash = "0123", .schedule = "async", .devices = {"gpu \"0\"\n", "host"}, .host_threads = 1};
-  const std::vector<Span> spans = {
-      {.start_ns = 1234, .end_ns = 5000, .stage = "target\xff", .replica = 1, .step = 2, .sequence = 5},
-      {.start_ns = 5000, .end_ns = 6000, .kind = SpanKind::wait, .device = 1, .cause = "starved", .channel = "batches"}};
+  const TraceHeader header{.plan_hash = "0123",
+                           .schedule = "async",
+                           .devices = {"gpu \"0\"\n", "host"},
+                           .host_threads = 1};
+  const std::vector<Span> spans = {{.start_ns = 1234,
+                                    .end_ns = 5000,
+                                    .stage = "target\xff",
+                                    .replica = 1,
+                                    .step = 2,
+                                    .sequence = 5},
+                                   {.start_ns = 5000,
+                                    .end_ns = 6000,
+                                    .kind = SpanKind::wait,
+                                    .device = 1,
+                                    .cause = "starved",
+                                    .channel = "batches"}};
   write_trace(path("trace.json"), header, spans);
   const std::string text = content(path("trace.json"));
   const nlohmann::json events = nlohmann::json::parse(text);
@@ -84,7 +98,8 @@ TEST_F(Record, TraceIsAChromeArrayWithOneEventALine) {
   for (const nlohmann::json& event : events)
     if (event["name"] == "thread_name") lanes.insert(event["args"]["name"]);
   EXPECT_EQ(lanes, std::set<std::string>(header.devices.begin(), header.devices.end()));
-  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), events.size() + 2);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
+            events.size() + 2);
 }
 
 TEST_F(Record, AFileIsThereAsAWholeOrNotAtAll) {

@@ -4,14 +4,17 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <tuple>
 
 #include "headrace/error.h"
 
 namespace headrace {
 namespace {
 
-const std::vector<std::string> kCauses = {"starved", "back_pressured", "synchronising", "host", "startup", "tail"};
+const std::vector<std::string> kCauses = {"starved", "back_pressured", "synchronising",
+                                          "host",    "startup",        "tail"};
 
 Span work(std::int64_t start, std::int64_t end, std::uint64_t step = 0) {
   return {.start_ns = start, .end_ns = end, .stage = "s", .step = step};
@@ -26,17 +29,21 @@ std::int64_t sum(const DeviceAccount& account) {
 
 bool equal(const DeviceAccount& a, const DeviceAccount& b) {
   const auto key = [](const DeviceAccount& x) {
-    return std::tuple(x.name, x.busy_ns, x.starved_ns, x.back_pressured_ns, x.synchronising_ns, x.host_ns,
-                      x.startup_ns, x.tail_ns, x.busy_ns_by_step);
+    return std::tuple(x.name, x.busy_ns, x.starved_ns, x.back_pressured_ns, x.synchronising_ns,
+                      x.host_ns, x.startup_ns, x.tail_ns, x.busy_ns_by_step);
   };
   return key(a) == key(b);
 }
 
 TEST(Accounting, PutsEveryNanosecondWhereItBelongs) {
-  std::vector<Span> spans = {wait(0, 10, "startup"),   work(10, 20, 0), wait(20, 24, "starved"),
-                             work(24, 30, 1),          wait(30, 31, "back_pressured"),
-                             wait(31, 33, "synchronising"),             // 33 to 36: covered by nothing
-                             work(36, 40, 1),          wait(40, 50, "tail")};
+  std::vector<Span> spans = {wait(0, 10, "startup"),
+                             work(10, 20, 0),
+                             wait(20, 24, "starved"),
+                             work(24, 30, 1),
+                             wait(30, 31, "back_pressured"),
+                             wait(31, 33, "synchronising"),  // 33 to 36: covered by nothing
+                             work(36, 40, 1),
+                             wait(40, 50, "tail")};
   const Accounting result = account({.devices = {"gpu0"}}, spans);
   ASSERT_EQ(result.devices.size(), 1u);
   const DeviceAccount& gpu = result.devices[0];
@@ -51,6 +58,8 @@ TEST(Accounting, PutsEveryNanosecondWhereItBelongs) {
   EXPECT_EQ(gpu.span_ns(), 30);
   EXPECT_EQ(gpu.busy_ns_by_step, (std::map<std::uint64_t, std::int64_t>{{0, 10}, {1, 10}}));
   EXPECT_DOUBLE_EQ(result.share(gpu.busy_ns), 0.4);
+  EXPECT_EQ(result.step_ends_ns, (std::map<std::uint64_t, std::int64_t>{{0, 20}, {1, 40}}));
+  EXPECT_EQ(result.median_step_ns(), 20);
 }
 
 TEST(Accounting, DevicesWithoutWorkAndHostThreads) {
@@ -73,10 +82,12 @@ std::vector<Span> random_spans(std::mt19937& random) {
   std::vector<Span> spans;
   for (std::size_t i = random() % 40; i > 0; --i) {
     const std::int64_t start = random() % 200, length = random() % 30;
-    spans.push_back(random() % 2 == 0 ? work(start, start + length, random() % 4)
-                                      : wait(start, start + length, kCauses[random() % kCauses.size()]));
+    spans.push_back(random() % 2 == 0
+                        ? work(start, start + length, random() % 4)
+                        : wait(start, start + length, kCauses[random() % kCauses.size()]));
     spans.back().device = random() % 2;
-    if (spans.back().kind == SpanKind::work && random() % 3 == 0) spans.back().kind = SpanKind::sync;
+    if (spans.back().kind == SpanKind::work && random() % 3 == 0)
+      spans.back().kind = SpanKind::sync;
   }
   return spans;
 }
@@ -86,7 +97,8 @@ std::int64_t busy_by_counting(const std::vector<Span>& spans, std::uint32_t devi
   std::int64_t busy = 0;
   for (std::int64_t t = 0; t < 240; ++t)
     busy += std::any_of(spans.begin(), spans.end(), [&](const Span& span) {
-      return span.device == device && span.kind != SpanKind::wait && span.start_ns <= t && t < span.end_ns;
+      return span.device == device && span.kind != SpanKind::wait && span.start_ns <= t &&
+             t < span.end_ns;
     });
   return busy;
 }
@@ -107,7 +119,8 @@ TEST(Accounting, AddsUpAndDoesNotDependOnOrderOrPieces) {
     }
     std::vector<Span> pieces;
     for (const Span& span : spans) {
-      const std::int64_t cut = span.start_ns + static_cast<std::int64_t>(random() % (span.end_ns - span.start_ns + 1));
+      const std::int64_t cut =
+          span.start_ns + static_cast<std::int64_t>(random() % (span.end_ns - span.start_ns + 1));
       pieces.push_back(span);
       pieces.back().end_ns = cut;
       pieces.push_back(span);

@@ -30,14 +30,27 @@ class TraceReader : public testing::Test {
   const std::string path_ = testing::TempDir() + "/trace-" + std::to_string(::getpid()) + ".json";
 };
 
-const TraceHeader kHeader{.plan_hash = "00ff", .schedule = "async", .devices = {"gpu \"0\"", "loader\xc3\xa9"},
-                          .host_threads = 1, .dropped = 3};
+const TraceHeader kHeader{.plan_hash = "00ff",
+                          .schedule = "async",
+                          .devices = {"gpu \"0\"", "loader\xc3\xa9"},
+                          .host_threads = 1,
+                          .dropped = 3};
 const std::vector<Span> kSpans = {
     {.start_ns = -5, .end_ns = 10, .kind = SpanKind::wait, .cause = "startup"},
-    {.start_ns = 10, .end_ns = 3'000'000'001, .stage = "target", .replica = 1, .step = 7, .sequence = 15},
+    {.start_ns = 10,
+     .end_ns = 3'000'000'001,
+     .stage = "target",
+     .replica = 1,
+     .step = 7,
+     .sequence = 15},
     {.start_ns = 10, .end_ns = 20, .kind = SpanKind::copy, .device = 1, .stage = "load"},
     {.start_ns = 20, .end_ns = 20, .kind = SpanKind::sync, .stage = "sync"},
-    {.start_ns = 20, .end_ns = 25, .kind = SpanKind::wait, .device = 1, .stage = "load", .cause = "back_pressured",
+    {.start_ns = 20,
+     .end_ns = 25,
+     .kind = SpanKind::wait,
+     .device = 1,
+     .stage = "load",
+     .cause = "back_pressured",
      .channel = "batches"}};
 
 TEST_F(TraceReader, GivesBackWhatWasWritten) {
@@ -82,11 +95,16 @@ TEST_F(TraceReader, RefusesWhatIsNotOurs) {
   };
   EXPECT_EQ(message(text), "accepted");
   EXPECT_NE(message("").find("not a trace of Headrace"), std::string::npos);
-  EXPECT_NE(message("{\"traceEvents\": [\n{\"ph\": \"X\"}\n]}").find("t.json"), std::string::npos);
-  EXPECT_NE(with("headrace-trace-1", "headrace-trace-9").find("t.json:2: schema"), std::string::npos);
+  for (const char* foreign : {"{\"traceEvents\": [\n{\"ph\": \"X\"}\n]}", "[\n{\"ph\": \"X\"}\n]",
+                              "{\"traceEvents\": []}\n", "[1, 2]\n", "text\nmore text\n"})
+    EXPECT_NE(message(foreign).find("t.json: not a trace of Headrace"), std::string::npos)
+        << foreign;
+  EXPECT_NE(with("headrace-trace-1", "headrace-trace-9").find("t.json:2: schema"),
+            std::string::npos);
   EXPECT_NE(with("\"cat\":\"copy\"", "\"cat\":\"rest\"").find("rest"), std::string::npos);
   EXPECT_NE(with("\"cause\":\"startup\"", "\"cause\":\"tired\"").find("tired"), std::string::npos);
-  EXPECT_NE(with("\"tid\":1,\"args\":{\"device\"", "\"tid\":2,\"args\":{\"device\"").find("tid"), std::string::npos);
+  EXPECT_NE(with("\"tid\":1,\"args\":{\"device\"", "\"tid\":2,\"args\":{\"device\"").find("tid"),
+            std::string::npos);
   EXPECT_NE(with("\"dur_ns\":15", "\"dur_ns\":-1").find("dur_ns"), std::string::npos);
   EXPECT_NE(with("\"t_ns\":-5", "\"t_ns\":1e30").find("t_ns"), std::string::npos);
   EXPECT_NE(with("\"ph\":\"X\"", "\"ph\":\"X").find("not an event"), std::string::npos);
@@ -94,8 +112,8 @@ TEST_F(TraceReader, RefusesWhatIsNotOurs) {
   EXPECT_THROW(read_trace("/"), Error);
 }
 
-// A run, its trace written and read back, its shares: the same as from the recorder's memory, without a
-// gap or an overlap on any lane, and as the stages slept.
+// A run, its trace written and read back, its shares: the same as from the recorder's memory,
+// without a gap or an overlap on any lane, and as the stages slept.
 TEST_F(TraceReader, ARunsSharesSurviveTheFile) {
   using namespace std::chrono_literals;
   Plan plan{.name = "run"};
@@ -116,7 +134,10 @@ TEST_F(TraceReader, ARunsSharesSurviveTheFile) {
       };
     };
     Executor executor(plan, {.name = name},
-                      {{"load", sleeps(100us)}, {"use", sleeps(2ms)}, {"learn", sleeps(1ms)}, {"sync", sleeps(300us)}},
+                      {{"load", sleeps(100us)},
+                       {"use", sleeps(2ms)},
+                       {"learn", sleeps(1ms)},
+                       {"sync", sleeps(300us)}},
                       {}, &recorder);
     ASSERT_EQ(executor.run(), Outcome::finished);
     const std::vector<Span> spans = recorder.spans();
@@ -141,8 +162,10 @@ TEST_F(TraceReader, ARunsSharesSurviveTheFile) {
     }
     EXPECT_GE(result.devices[0].busy_ns, static_cast<std::int64_t>(kSteps) * 2'300'000);
     EXPECT_GE(result.devices[1].busy_ns, static_cast<std::int64_t>(kSteps) * 1'300'000);
-    EXPECT_GT(result.devices[1].starved_ns + result.devices[1].synchronising_ns, result.devices[1].host_ns);
-    const auto syncs = std::count_if(spans.begin(), spans.end(), [](const Span& s) { return s.kind == SpanKind::sync; });
+    EXPECT_GT(result.devices[1].starved_ns + result.devices[1].synchronising_ns,
+              result.devices[1].host_ns);
+    const auto syncs = std::count_if(spans.begin(), spans.end(),
+                                     [](const Span& s) { return s.kind == SpanKind::sync; });
     EXPECT_EQ(static_cast<std::uint64_t>(syncs), 2 * kSteps) << "one on each device";
   }
 }
