@@ -5,9 +5,11 @@
 #include <torch/torch.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "headrace/safetensors.h"
 #include "nn/drafter_config.h"
 
 namespace headrace {
@@ -17,6 +19,12 @@ namespace headrace {
 // layers.N.mlp.{gate,up,down}_proj.weight, layers.N.{input,post_attention}_layernorm.weight.
 // Sorted by name: the order of weights_sha256 and of the flat bucket.
 using Parameters = std::map<std::string, torch::Tensor>;
+// Name and shape of each.
+std::map<std::string, std::vector<std::int64_t>> parameter_shapes(const DrafterConfig& config);
+// Those of a checkpoint's model.safetensors, copied. Error(bad_input) for a tensor that is not F32.
+Parameters parameters_of(const SafeTensorsFile& file);
+// Copies in another dtype that require gradients: a replica's working weights.
+Parameters trainable_copy(const Parameters& parameters, torch::ScalarType type);
 
 // One step's blocks for the drafter.
 struct DraftBatch {
@@ -26,36 +34,61 @@ struct DraftBatch {
   torch::Tensor anchors;      // [rows, anchors] int64 ascending, -1: no block
 };
 
-// Context keys and values of one sequence while generating.
+// Context keys and values of one sequence while generating, before norm and rotation.
 struct DraftCache {
-  std::vector<torch::Tensor> keys, values;  // a layer: [kv_heads, capacity, head_dim]
+  std::vector<torch::Tensor> keys, values;  // a layer: [capacity, kv_heads * head_dim]
+  torch::Tensor cosine, sine;               // of the positions of capacity and one block
   std::int64_t length = 0;
+  std::int64_t capacity() const { return keys.empty() ? 0 : keys[0].size(0); }
 };
+
+// Root mean square of the target's q and k before rotation, a drafter layer: the start of q_norm and k_norm, which keep
+// attention as sharp as the target's.
+struct HeadScales {
+  std::vector<double> q, k;
+};
+
+struct BlockRows;  // nn/drafter_ops.h
 
 class Drafter {
  public:
-  // Parameters in `dtype`; `embedding` and `head` are the target's, frozen.
+  // `embedding` and `head` are the target's, frozen. Everything is computed in the parameters' dtype (bfloat16, float
+  // or double); features, embedding and head are converted to it where they differ. Parameters that require gradients
+  // are trained. Error(bad_input) names a tensor that is missing or has another shape.
   Drafter(DrafterConfig config, Parameters parameters, torch::Tensor embedding, torch::Tensor head);
 
-  // Start weights. from_target: layers copied from the target's last ones, fc the identity on the last tap
-  // (reference/dflash: learns faster than a random start); random: normal with std 0.02 * sqrt(4096 / H) as the reference.
+  // Start weights, fp32 (nn/drafter_start.cpp). Random: normal with std 0.02 * sqrt(4096 / H) as the reference.
   static Parameters random_parameters(const DrafterConfig& config, std::uint64_t seed);
-  static Parameters parameters_from_target(const DrafterConfig& config, const GgufFile& target, std::uint64_t seed);
+  // The target's last layers, and fc the identity on the last tap: learns faster than a random start (reference/dflash).
+  // `scales`: the size of the target's q and k as measured; where empty it is estimated from the weights.
+  static Parameters parameters_from_target(const DrafterConfig& config, const GgufFile& target, const HeadScales& scales = {});
 
   const DrafterConfig& config() const { return config_; }
   Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
+  torch::ScalarType dtype() const;
 
   // Hidden states of the blocks after the final norm: [rows, anchors, block, H]. A slot of a block with anchor a
   // sees the context strictly before a and its own block. Blocks with anchor -1 give finite values that are to be ignored.
+  // Error(internal) for anchors that are not ascending within the row, or not before its end.
   torch::Tensor forward(const DraftBatch& batch) const;
+  // The tokens that forward's blocks propose: [rows, anchors, block - 1] int64, without gradients.
+  torch::Tensor propose(const DraftBatch& batch) const;
 
   DraftCache make_cache(std::int64_t capacity) const;
-  // Appends the fused features of committed positions: features [n, T*H].
+  // Appends committed positions: features [n, T*H]. Error(internal) beyond the capacity.
   void extend(DraftCache& cache, const torch::Tensor& features) const;
-  // Proposes block - 1 tokens after `bonus`, which stands at position cache.length: [block - 1] int64.
+  // Proposes block - 1 tokens after `bonus`, which stands at position cache.length: [block - 1] int64, as propose()
+  // would with an anchor there.
   torch::Tensor draft(const DraftCache& cache, std::int64_t bonus) const;
 
  private:
+  const torch::Tensor& weight(std::int64_t layer, const char* name) const;
+  torch::Tensor fuse(const torch::Tensor& features) const;
+  // Blocks of token ids through all layers. The context is fused features, or, where null, the cache.
+  torch::Tensor blocks(const torch::Tensor& tokens, const std::shared_ptr<const BlockRows>& rows, const torch::Tensor* context,
+                       const DraftCache* cache) const;
+
   DrafterConfig config_;
   Parameters parameters_;
   torch::Tensor embedding_, head_;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "nn/files/small_gemm_inl.h"
-#include "nn/files/wide_inl.h"
 
 namespace headrace {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "nn/files/register_inl.h"
-#include "nn/files/wide_inl.h"
 
 namespace headrace {
 

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "nn/files/cpu_kernels_backward.h"
-#include "nn/files/cpu_kernels_inl.h"
+#include "nn/files/wide_inl.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // registers are passed only to what is inlined
 
