@@ -1,5 +1,6 @@
 // A plan: a graph of stages and bounded channels on resources. It is what Headrace runs, traces,
-// predicts and audits. A schedule (schedule.h) adds ordering edges to it, nothing else. Layer: plan.
+// predicts and audits. A schedule (schedule.h) adds ordering edges to it, nothing else.
+// Layer: plan.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct Resource {
   bool operator==(const Resource&) const = default;
 };
 
-// How long one firing takes, in seconds: a number, measured samples, or quantiles {probability: seconds}.
+// How long one firing takes, in seconds: a number, measured samples, or quantiles {probability:
+// seconds}.
 struct Cost {
   std::vector<double> samples;         // one entry: a plain number
   std::map<double, double> quantiles;  // used instead of samples where not empty
@@ -36,15 +38,16 @@ struct Cost {
   bool operator==(const Cost&) const = default;
 };
 
-// An entry of `after`: this stage's firing of step n waits for all firings of `stage` in step n - lag.
+// An entry of `after`: this stage's firing of step n waits for all firings of `stage` in step n -
+// lag.
 struct After {
   std::string stage;
   std::uint64_t lag = 0;  // written "stage" (0) or "stage@n-1" (1)
   bool operator==(const After&) const = default;
 };
 
-// Fires per_step times a step. With replicas = 1 it holds all of `on`; with replicas = r, `on` lists r
-// resources and replica i runs on the i-th.
+// Fires per_step times a step. With replicas = 1 it holds all of `on`; with replicas = r, `on`
+// lists r resources and replica i runs on the i-th.
 struct Stage {
   std::string name;
   std::vector<std::string> on;
@@ -54,7 +57,7 @@ struct Stage {
   std::vector<std::string> inputs;   // channels: one item of each a firing
   std::vector<std::string> outputs;  // channels: one item into each a firing
   std::vector<After> after;
-  std::vector<std::string> uses;     // locks and shared resources
+  std::vector<std::string> uses;  // locks and shared resources
   bool operator==(const Stage&) const = default;
 };
 
@@ -65,9 +68,9 @@ enum class Order {
 
 struct Channel {
   std::string name;
-  std::uint64_t items = 1;           // bound, >= 1
-  std::uint64_t bytes = 0;           // bound, 0: none
-  std::uint64_t item_bytes = 0;      // size of one item where known, 0: unknown
+  std::uint64_t items = 1;       // bound, >= 1
+  std::uint64_t bytes = 0;       // bound, 0: none
+  std::uint64_t item_bytes = 0;  // size of one item where known, 0: unknown
   Order order = Order::sequence;
   bool operator==(const Channel&) const = default;
 };
@@ -87,11 +90,11 @@ struct ScheduleText {
 struct Plan {
   std::string name;
   std::vector<Resource> resources;
-  std::vector<Stage> stages;      // in file order; the order breaks ties
+  std::vector<Stage> stages;  // in file order; the order breaks ties
   std::vector<Channel> channels;
   ScheduleText schedule;
 
-  const Stage& stage(const std::string& name) const;        // Error(internal) where there is none
+  const Stage& stage(const std::string& name) const;  // Error(internal) where there is none
   const Resource& resource(const std::string& name) const;
   const Channel& channel(const std::string& name) const;
   bool operator==(const Plan&) const = default;
@@ -103,9 +106,10 @@ Plan read_plan(const std::string& path);
 Plan parse_plan(const std::string& yaml, const std::string& name_for_messages);
 std::string write_plan(const Plan& plan);  // YAML that parse_plan reads back to an equal plan
 
-// Refuses what can never run, with the names involved: a cycle of data and same-step `after`, a channel
-// that no stage fills or none empties, more than one producer stage or consumer stage, per_step that
-// differs across a channel, a capacity that cannot admit one item, replicas that do not match `on`.
+// Refuses what can never run, with the names involved: a cycle of data and same-step `after`, a
+// channel that no stage fills or none empties, more than one producer stage or consumer stage,
+// per_step that differs across a channel, a capacity that cannot admit one item, replicas that do
+// not match `on`.
 void validate(const Plan& plan, const std::string& name_for_messages);
 
 // FNV-1a over write_plan's text, as 16 hex digits: ties a trace to its plan.

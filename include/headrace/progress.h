@@ -1,18 +1,23 @@
 // What may start now: the rules of a plan under a schedule as one state machine without a clock.
-// The executor (flow) drives it with threads, the simulator (model) with predicted costs, so the two
-// cannot disagree about capacities, resources or edges. Layer: plan. Not thread-safe: the caller locks.
+// The executor (flow) drives it with threads, the simulator (model) with predicted costs, so the
+// two cannot disagree about capacities, resources or edges. Layer: plan. Not thread-safe: the
+// caller locks.
 //
-// The firings of a stage start in the order of q = 0, 1, ... over the run; the step of q is q / per_step.
-// A firing
-//   - may start when its replica is free, the stage's edges and `after` are met, one item waits in each
+// The firings of a stage start in the order of q = 0, 1, ... over the run; the step of q is q /
+// per_step. A firing
+//   - may start when its replica is free, the stage's edges and `after` are met, one item waits in
+//   each
 //     input channel (in Order::sequence: item q, in order), and its devices and locks are free;
-//   - among the startable firings of a device the one with the smallest (step, level, stage) goes first;
+//   - among the startable firings of a device the one with the smallest (step, level, stage) goes
+//   first;
 //     a firing that waits only for its other devices keeps this one free for itself. A lock goes to
 //     the smallest of the firings that could start with it;
-//   - takes its inputs at the start, and delivers its outputs at the end: where an output channel is full
-//     it keeps its devices and waits (back-pressured). In Order::sequence item q enters after item q - 1.
-//     A stage that shares a device or lock with another starts only when its outputs have room, since
-//     what empties them may need that device. Where item_bytes is 0 it expects the largest item so far.
+//   - takes its inputs at the start, and delivers its outputs at the end: where an output channel
+//   is full
+//     it keeps its devices and waits (back-pressured). In Order::sequence item q enters after item
+//     q - 1. A stage that shares a device or lock with another starts only when its outputs have
+//     room, since what empties them may need that device. Where item_bytes is 0 it expects the
+//     largest item so far.
 // A channel whose consumer has ended takes and drops further items.
 #pragma once
 
@@ -28,10 +33,10 @@
 namespace headrace {
 
 struct Firing {
-  std::size_t stage = 0;      // index into Plan::stages
+  std::size_t stage = 0;  // index into Plan::stages
   std::uint64_t replica = 0;
-  std::uint64_t sequence = 0; // q
-  std::uint64_t step = 0;     // q / per_step
+  std::uint64_t sequence = 0;  // q
+  std::uint64_t step = 0;      // q / per_step
   bool operator==(const Firing&) const = default;
 };
 
@@ -40,53 +45,55 @@ const char* to_string(WaitCause cause);
 
 // Why a device cannot start anything now, for the trace and the watchdog.
 struct Blocked {
-  Firing firing;             // the device's next firing in order
+  Firing firing;  // the device's next firing in order
   WaitCause cause = WaitCause::starved;
-  std::string channel;       // of starved and back_pressured
-  std::string waits_for;     // words for the wait-for graph: "features: 4/4 items, 2.0 of 2.0 GiB"
+  std::string channel;    // of starved and back_pressured
+  std::string waits_for;  // words for the wait-for graph: "features: 4/4 items, 2.0 of 2.0 GiB"
 };
 
 class Progress {
  public:
-  // `steps`: stop after that many steps (0: until a source ends). Error(bad_input) as schedule_edges.
+  // `steps`: stop after that many steps (0: until a source ends). Error(bad_input) as
+  // schedule_edges.
   Progress(const Plan& plan, const std::vector<Edge>& edges, std::uint64_t steps);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // The firing that device `resource` (index into Plan::resources, of kind device or host) may start now
-  // as its owner. A stage that holds several devices is owned by the first of them.
+  // The firing that device `resource` (index into Plan::resources, of kind device or host) may
+  // start now as its owner. A stage that holds several devices is owned by the first of them.
   std::optional<Firing> startable(std::size_t resource) const;
 
-  // Takes the inputs, occupies replica, devices and locks. Returns, for each input channel, the sequence
-  // number of the item taken. Precondition: startable(owner) == firing.
+  // Takes the inputs, occupies replica, devices and locks. Returns, for each input channel, the
+  // sequence number of the item taken. Precondition: startable(owner) == firing.
   std::vector<std::uint64_t> start(const Firing& firing);
 
-  // Whether the outputs of a started firing fit now. `bytes`: size of the item for each output channel.
-  // Error(bad_input) naming channel, size and bound where an item can never fit.
+  // Whether the outputs of a started firing fit now. `bytes`: size of the item for each output
+  // channel. Error(bad_input) naming channel, size and bound where an item can never fit.
   bool can_finish(const Firing& firing, const std::vector<std::uint64_t>& bytes) const;
 
   // Delivers the outputs and frees replica, devices and locks. Precondition: can_finish.
   void finish(const Firing& firing, const std::vector<std::uint64_t>& bytes);
 
-  // A source stage found no batch for `firing` (which it had started): its stage ends before it, and what
-  // depends on it downstream ends with it. The last step may hold fewer firings than per_step.
+  // A source stage found no batch for `firing` (which it had started): its stage ends before it,
+  // and what depends on it downstream ends with it. The last step may hold fewer firings than
+  // per_step.
   void end_of_stream(const Firing& firing);
 
-  // Completed firings of a stage, and steps completed by all device stages (by all, where every stage
-  // is on a host).
+  // Completed firings of a stage, and steps completed by all device stages (by all, where every
+  // stage is on a host).
   std::uint64_t completed(std::size_t stage) const;
   std::uint64_t steps_completed() const;
-  // Firings of `stage` that belong to `step` (fewer than per_step only in the last step; known once the
-  // stream's end is known, per_step before).
+  // Firings of `stage` that belong to `step` (fewer than per_step only in the last step; known once
+  // the stream's end is known, per_step before).
   std::uint64_t firings_in_step(std::size_t stage, std::uint64_t step) const;
 
   bool device_done(std::size_t resource) const;  // nothing left for this device, ever
   bool done() const;
 
-  // Only where startable() is empty and the device is neither busy nor done. wait_cause() is the cause
-  // alone, without the cost of the words. A wait for a lock or for other devices is `synchronising`, one
-  // for a host stage's step is `host`.
+  // Only where startable() is empty and the device is neither busy nor done. wait_cause() is the
+  // cause alone, without the cost of the words. A wait for a lock or for other devices is
+  // `synchronising`, one for a host stage's step is `host`.
   Blocked blocked(std::size_t resource) const;
   WaitCause wait_cause(std::size_t resource) const;
   // Of a started firing whose outputs do not fit.

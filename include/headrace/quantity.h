@@ -11,9 +11,10 @@ namespace headrace {
 // Each parser accepts one number, optional blanks and one unit, and throws Error(bad_input) with
 // `where` in front of the message otherwise ("plan.yaml:7: stages.target0.cost: ...").
 // Negative, infinite and NaN values are refused.
-double parse_seconds(std::string_view text, const std::string& where);            // ns us ms s min h
-std::uint64_t parse_bytes(std::string_view text, const std::string& where);       // B kB KB MB GB TB KiB MiB GiB TiB
-double parse_bytes_per_second(std::string_view text, const std::string& where);   // <bytes>/s
+double parse_seconds(std::string_view text, const std::string& where);  // ns us ms s min h
+std::uint64_t parse_bytes(std::string_view text,
+                          const std::string& where);  // B kB KB MB GB TB KiB MiB GiB TiB
+double parse_bytes_per_second(std::string_view text, const std::string& where);  // <bytes>/s
 
 // Shortest text with a fitting unit that the parser above reads back: to 6 significant digits for
 // seconds and rates, exactly for bytes.

@@ -1,5 +1,5 @@
-// The subcommands of `headrace`, one file each. Each adds itself to the command line and returns what to
-// do where it is chosen. Layer: cli.
+// The subcommands of `headrace`, one file each. Each adds itself to the command line and returns
+// what to do where it is chosen. Layer: cli.
 #pragma once
 
 #include "cli/exit.h"

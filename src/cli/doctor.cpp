@@ -63,7 +63,8 @@ std::optional<fs::path> find_libtorch() {
   std::error_code error;
   for (fs::directory_iterator python(environment() / "lib", error), end; !error && python != end;
        python.increment(error))
-    if (const auto path = python->path() / "site-packages/torch/lib/libtorch_cpu.so"; fs::exists(path))
+    if (const auto path = python->path() / "site-packages/torch/lib/libtorch_cpu.so";
+        fs::exists(path))
       return path;
   return std::nullopt;
 }
@@ -81,7 +82,9 @@ void check_machine(Checkup& checkup) {
   const int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
   checkup.line(Need::required, cores >= 2, "cores", fmt::format("{} usable", cores),
                "a device needs a core of its own to overlap; two devices need two");
-  const auto pages = [](int name) { return static_cast<std::uint64_t>(std::max(::sysconf(name), 0L)); };
+  const auto pages = [](int name) {
+    return static_cast<std::uint64_t>(std::max(::sysconf(name), 0L));
+  };
   const std::uint64_t memory = pages(_SC_PHYS_PAGES) * pages(_SC_PAGESIZE);
   checkup.line(Need::required, memory >= 3 * gib, "memory",
                fmt::format("{:.1f} GiB", static_cast<double>(memory) / static_cast<double>(gib)),
@@ -89,7 +92,8 @@ void check_machine(Checkup& checkup) {
   const std::string flags = cpu_flags();
   std::string found;
   for (const char* flag : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"})
-    if (flags.find(fmt::format(" {} ", flag)) != std::string::npos) found += fmt::format("{} ", flag);
+    if (flags.find(fmt::format(" {} ", flag)) != std::string::npos)
+      found += fmt::format("{} ", flag);
   checkup.line(Need::optional, found.find("avx2") != std::string::npos, "vectors",
                found.empty() ? "none of avx2, avx512, amx" : found,
                "runs all the same, several times slower; a processor with AVX2 helps");
@@ -98,9 +102,10 @@ void check_machine(Checkup& checkup) {
                "nothing to do: computation stays in fp32");
   struct statvfs disk {};
   const std::uint64_t space = ::statvfs(".", &disk) == 0 ? disk.f_bavail * disk.f_frsize : 0;
-  checkup.line(Need::required, space >= 4 * gib, "disk",
-               fmt::format("{:.1f} GiB free here", static_cast<double>(space) / static_cast<double>(gib)),
-               "set-up, build and a run need 4 GiB: free some, or build elsewhere");
+  checkup.line(
+      Need::required, space >= 4 * gib, "disk",
+      fmt::format("{:.1f} GiB free here", static_cast<double>(space) / static_cast<double>(gib)),
+      "set-up, build and a run need 4 GiB: free some, or build elsewhere");
 }
 
 void check_software(Checkup& checkup) {
@@ -110,15 +115,16 @@ void check_software(Checkup& checkup) {
   const auto compiler = on_path("g++"), cmake = on_path("cmake"), ninja = on_path("ninja");
   checkup.line(Need::optional, compiler.has_value(), "compiler", show(compiler, "no g++ on PATH"),
                "make setup (to build from source)");
-  checkup.line(Need::optional, cmake && ninja, "build tools", show(cmake ? ninja : cmake, "cmake or ninja not on PATH"),
+  checkup.line(Need::optional, cmake && ninja, "build tools",
+               show(cmake ? ninja : cmake, "cmake or ninja not on PATH"),
                "make setup (to build from source)");
   const auto torch = find_libtorch();
   checkup.line(Need::required, torch.has_value(), "libtorch",
                show(torch, "not in " + environment().string()),
                "make setup, or set HEADRACE_VENV; analyze and predict work without");
   const fs::path train = fs::read_symlink("/proc/self/exe").parent_path() / "headrace-train";
-  checkup.line(Need::required, fs::exists(train), "training", fs::exists(train) ? train.string() : "headrace-train is not built",
-               "make build");
+  checkup.line(Need::required, fs::exists(train), "training",
+               fs::exists(train) ? train.string() : "headrace-train is not built", "make build");
   const auto model = find_default_model();
   checkup.line(Need::required, model.has_value(), "model",
                show(model, "no SmolLM2 in HEADRACE_MODELS or the environment"),

@@ -1,5 +1,5 @@
-// How the commands end: results on stdout, one message on stderr, and the exit status: 0 done, 1 failed
-// while running, 2 wrong usage or unreadable input, 130 cancelled. Layer: cli.
+// How the commands end: results on stdout, one message on stderr, and the exit status: 0 done, 1
+// failed while running, 2 wrong usage or unreadable input, 130 cancelled. Layer: cli.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,8 +33,8 @@ inline void hint(const CLI::App& app) {
   std::fputs(fmt::format("Try `{} --help`.\n", command_name(app)).c_str(), stderr);
 }
 
-// Runs `body`, which parses the command line and acts on it, and turns what it throws into a message and
-// an exit status. Wrong usage: one line, and where to look.
+// Runs `body`, which parses the command line and acts on it, and turns what it throws into a
+// message and an exit status. Wrong usage: one line, and where to look.
 inline int run_command(const CLI::App& app, const Action& body) {
   try {
     const int status = body();
@@ -51,7 +51,8 @@ inline int run_command(const CLI::App& app, const Action& body) {
     complain(app, error.what());
     if (error.code() == ErrorCode::usage) hint(app);
     return error.exit_status();
-  } catch (const std::system_error& error) {  // what fmt::print throws where stdout is full or closed
+  } catch (
+      const std::system_error& error) {  // what fmt::print throws where stdout is full or closed
     complain(app, error.what());
     return 1;
   } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
-// `headrace`: the commands that need no libtorch. Training lives in headrace-train, which is started in
-// the place of this process, as git does with its commands.
+// `headrace`: the commands that need no libtorch. Training lives in headrace-train, which is
+// started in the place of this process, as git does with its commands.
 #include <unistd.h>
 
 #include <array>
@@ -26,8 +26,8 @@ constexpr std::array train_commands{
   ::execv(program.c_str(), argv);
   if (errno == ENOENT)
     fail(ErrorCode::resource,
-         "`{}` needs {}, which is not built: run `make setup` for libtorch, then `make build`", argv[1],
-         program);
+         "`{}` needs {}, which is not built: run `make setup` for libtorch, then `make build`",
+         argv[1], program);
   fail(ErrorCode::io, "cannot start {}: {}", program, std::strerror(errno));
 }
 

@@ -26,13 +26,14 @@ std::vector<ScheduleText> chosen_schedules(const Plan& plan, const std::string& 
   const auto& standard = standard_schedules();
   std::vector<ScheduleText> all;
   for (const std::string& name : standard) all.push_back({name, {}, {}});
-  const bool own = std::find(standard.begin(), standard.end(), plan.schedule.name) == standard.end();
+  const bool own =
+      std::find(standard.begin(), standard.end(), plan.schedule.name) == standard.end();
   if (own) all.push_back(plan.schedule);
   if (wanted == "all") return all;
   for (const ScheduleText& schedule : all)
     if (schedule.name == wanted) return {schedule};
-  fail(ErrorCode::usage, "--schedule {}: unknown; one of {}{}, all", wanted, fmt::join(standard, ", "),
-       own ? ", " + plan.schedule.name : "");
+  fail(ErrorCode::usage, "--schedule {}: unknown; one of {}{}, all", wanted,
+       fmt::join(standard, ", "), own ? ", " + plan.schedule.name : "");
 }
 
 std::string clipped(std::string text, std::size_t columns) {
@@ -42,14 +43,16 @@ std::string clipped(std::string text, std::size_t columns) {
 
 void print_table(const Plan& plan, const std::vector<Simulation>& simulations) {
   fmt::print("{}: no schedule takes less than {} a step\n\n",
-             plan.name.empty() ? "plan" : plan.name, format_seconds(simulations.front().bound_seconds));
-  fmt::print("{:<12}{:>12}{:>8}  {:<28}{}\n", "schedule", "step", "/bound", "5th to 95th percentile",
-             "critical path");
+             plan.name.empty() ? "plan" : plan.name,
+             format_seconds(simulations.front().bound_seconds));
+  fmt::print("{:<12}{:>12}{:>8}  {:<28}{}\n", "schedule", "step", "/bound",
+             "5th to 95th percentile", "critical path");
   for (const Simulation& s : simulations)
-    fmt::print("{:<12}{:>12}{:>8.2f}  {:<28}{}\n", s.schedule, format_seconds(s.step_seconds),
-               s.bound_seconds > 0 ? s.step_seconds / s.bound_seconds : 1.0,
-               fmt::format("{} to {}", format_seconds(s.interval_low), format_seconds(s.interval_high)),
-               clipped(fmt::format("{}", fmt::join(s.critical_path, " > ")), 36));
+    fmt::print(
+        "{:<12}{:>12}{:>8.2f}  {:<28}{}\n", s.schedule, format_seconds(s.step_seconds),
+        s.bound_seconds > 0 ? s.step_seconds / s.bound_seconds : 1.0,
+        fmt::format("{} to {}", format_seconds(s.interval_low), format_seconds(s.interval_high)),
+        clipped(fmt::format("{}", fmt::join(s.critical_path, " > ")), 36));
 }
 
 void print_json(const std::vector<Simulation>& simulations) {

@@ -9,15 +9,19 @@
 namespace headrace {
 namespace {
 
-constexpr std::uint64_t shown_steps = 12;  // the start, and enough of the steady part to see its rhythm
+constexpr std::uint64_t shown_steps =
+    12;  // the start, and enough of the steady part to see its rhythm
 
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+std::int64_t nanoseconds(double seconds) {
+  return std::llround(seconds * 1e9);
+}
 
 ReportTimeline timeline(const Plan& plan, const Simulation& simulation) {
   ReportTimeline result;
   result.title = simulation.schedule;
-  result.note = fmt::format("{} a step; the pace is set by {}", format_seconds(simulation.step_seconds),
-                            fmt::join(simulation.critical_path, ", then "));
+  result.note =
+      fmt::format("{} a step; the pace is set by {}", format_seconds(simulation.step_seconds),
+                  fmt::join(simulation.critical_path, ", then "));
   result.header.schedule = simulation.schedule;
   std::vector<std::uint32_t> lane(plan.resources.size(), 0);
   for (std::size_t i = 0; i < plan.resources.size(); ++i) {

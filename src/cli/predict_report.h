@@ -9,7 +9,8 @@
 
 namespace headrace {
 
-// The schedules side by side, and the timeline of the first steps under each. `simulations` hold spans.
+// The schedules side by side, and the timeline of the first steps under each. `simulations` hold
+// spans.
 Report predict_report(const Plan& plan, const std::vector<Simulation>& simulations);
 
 }  // namespace headrace

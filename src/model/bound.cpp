@@ -13,8 +13,9 @@ double work_per_step(const Stage& stage) {
   return stage.cost.mean() * static_cast<double>(stage.per_step);
 }
 
-// The work per step of the busiest device or lock. Replicas that take turns share their stage's work
-// evenly; where any replica takes the next item, only the work of all of them together is given.
+// The work per step of the busiest device or lock. Replicas that take turns share their stage's
+// work evenly; where any replica takes the next item, only the work of all of them together is
+// given.
 double busiest_resource(const Plan& plan, const Graph& graph) {
   std::vector<double> work(plan.resources.size(), 0);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
@@ -62,7 +63,8 @@ std::vector<Constraint> constraints(const Plan& plan, const Graph& graph) {
   for (std::size_t c = 0; c < plan.channels.size(); ++c) {
     const Channel& channel = plan.channels[c];
     const std::size_t from = graph.producer[c], to = graph.consumer[c];
-    // Firing q of `to` needs q + 1 items, so one of a firing that started no earlier than q of `from`.
+    // Firing q of `to` needs q + 1 items, so one of a firing that started no earlier than q of
+    // `from`.
     result.push_back({start(from), start(to), plan.stages[from].cost.mean(), 0});
     if (channel.order == Order::ready) continue;  // any item may serve any firing
     if (plan.stages[from].per_step > 1) {
@@ -78,9 +80,9 @@ std::vector<Constraint> constraints(const Plan& plan, const Graph& graph) {
   return result;
 }
 
-// Seconds over lag of a cycle on which more than `period` seconds pass for each step of lag, or nothing.
-// Longest paths by Bellman and Ford; a node that still rises after as many rounds as there are nodes lies
-// behind such a cycle.
+// Seconds over lag of a cycle on which more than `period` seconds pass for each step of lag, or
+// nothing. Longest paths by Bellman and Ford; a node that still rises after as many rounds as there
+// are nodes lies behind such a cycle.
 double slower_cycle(const std::vector<Constraint>& edges, std::size_t nodes, double period) {
   const double slack = 1e-12 * std::max(period, std::numeric_limits<double>::min());
   std::vector<double> distance(nodes, 0);
@@ -113,7 +115,8 @@ double slower_cycle(const std::vector<Constraint>& edges, std::size_t nodes, dou
 double bound(const Plan& plan) {
   for (const Stage& stage : plan.stages)
     if (!stage.cost.known())
-      fail(ErrorCode::bad_input, "stage {} has no cost; write for example `cost: 1.1 s`", stage.name);
+      fail(ErrorCode::bad_input, "stage {} has no cost; write for example `cost: 1.1 s`",
+           stage.name);
   const Graph graph(plan);
   double period = busiest_resource(plan, graph);
   const std::vector<Constraint> edges = constraints(plan, graph);

@@ -1,5 +1,5 @@
-// Costs of a stage's firings. A distribution is drawn by (seed, stage, firing) and by nothing else, so
-// that schedules are compared over the same costs. Layer: model.
+// Costs of a stage's firings. A distribution is drawn by (seed, stage, firing) and by nothing else,
+// so that schedules are compared over the same costs. Layer: model.
 #pragma once
 
 #include <cstdint>

@@ -139,7 +139,8 @@ class Simulator {
     return rate;
   }
 
-  // The number of users of a shared resource went to or from two: the others go on at another speed.
+  // The number of users of a shared resource went to or from two: the others go on at another
+  // speed.
   void rescale(std::size_t shared, std::size_t except) {
     for (std::size_t owner : workers_) {
       const Work& work = work_[owner];
@@ -190,7 +191,8 @@ class Simulator {
     for (std::size_t device : graph_.stages[stage].on) use(device);
   }
 
-  // Closes the wait of each device that works again or waits for something else, and opens new ones.
+  // Closes the wait of each device that works again or waits for something else, and opens new
+  // ones.
   void note_waits() {
     for (std::size_t resource : workers_) {
       Idle& idle = idle_[resource];
@@ -206,7 +208,8 @@ class Simulator {
   // From a late firing back along what each had to wait for, until a stage comes round again.
   std::vector<std::string> critical_path() const {
     std::vector<std::size_t> path;  // backwards in time
-    std::size_t at = records_.empty() ? none : records_.size() / 2;  // past the start, before the end
+    std::size_t at =
+        records_.empty() ? none : records_.size() / 2;  // past the start, before the end
     for (; at != none; at = records_[at].trigger) {
       const auto seen = std::find(path.begin(), path.end(), records_[at].stage);
       if (seen != path.end()) {
@@ -217,9 +220,11 @@ class Simulator {
     }
     std::reverse(path.begin(), path.end());
     const std::vector<std::size_t> level = levels(plan_);
-    std::rotate(path.begin(), std::min_element(path.begin(), path.end(), [&](auto a, auto b) {
-                  return std::tie(level[a], a) < std::tie(level[b], b);
-                }), path.end());
+    std::rotate(path.begin(),
+                std::min_element(
+                    path.begin(), path.end(),
+                    [&](auto a, auto b) { return std::tie(level[a], a) < std::tie(level[b], b); }),
+                path.end());
     std::vector<std::string> names;
     for (std::size_t stage : path) names.push_back(plan_.stages[stage].name);
     return names;
@@ -246,14 +251,14 @@ class Simulator {
   const Graph graph_;
   const SimulateOptions options_;
   Progress progress_;
-  std::vector<Draw> costs_;                      // of each stage
-  std::vector<std::vector<std::size_t>> shares_; // of each stage: shared resources
-  std::vector<std::size_t> workers_;             // devices and hosts
-  std::vector<Work> work_;                       // of each resource, as owner
-  std::vector<Idle> idle_;                       // of each resource
-  std::vector<std::uint64_t> users_;             // of each shared resource
+  std::vector<Draw> costs_;                             // of each stage
+  std::vector<std::vector<std::size_t>> shares_;        // of each stage: shared resources
+  std::vector<std::size_t> workers_;                    // devices and hosts
+  std::vector<Work> work_;                              // of each resource, as owner
+  std::vector<Idle> idle_;                              // of each resource
+  std::vector<std::uint64_t> users_;                    // of each shared resource
   std::vector<std::vector<std::uint64_t>> item_bytes_;  // of each stage: of its outputs
-  std::vector<std::size_t> holding_;             // owners whose outputs do not fit yet
+  std::vector<std::size_t> holding_;                    // owners whose outputs do not fit yet
   std::priority_queue<Event> events_;
   std::vector<Record> records_;
   std::vector<double> step_ends_;
@@ -265,7 +270,8 @@ class Simulator {
 
 }  // namespace
 
-Simulation simulate(const Plan& plan, const ScheduleText& schedule, const SimulateOptions& options) {
+Simulation simulate(const Plan& plan, const ScheduleText& schedule,
+                    const SimulateOptions& options) {
   const double fastest = bound(plan);  // refuses stages without a cost
   Simulation simulation = Simulator(plan, schedule, options).run();
   simulation.bound_seconds = fastest;

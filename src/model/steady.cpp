@@ -21,7 +21,8 @@ void summarise(const std::vector<double>& step_ends, std::size_t first_done,
   for (std::size_t i = 0; i < steps; ++i)
     intervals[i] = step_ends[i] - (i == 0 ? 0 : step_ends[i - 1]);
   const std::size_t first = steps / 5;
-  const std::size_t last = first_done >= first + std::max<std::size_t>(steps / 5, 1) ? first_done : steps;
+  const std::size_t last =
+      first_done >= first + std::max<std::size_t>(steps / 5, 1) ? first_done : steps;
   intervals.erase(intervals.begin() + static_cast<std::ptrdiff_t>(last), intervals.end());
   intervals.erase(intervals.begin(), intervals.begin() + static_cast<std::ptrdiff_t>(first));
   const double begin = first == 0 ? 0 : step_ends[first - 1];

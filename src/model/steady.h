@@ -1,5 +1,5 @@
-// The steady part of a run: without the start, while channels fill, and without the end, when devices
-// have run out of work. Layer: model.
+// The steady part of a run: without the start, while channels fill, and without the end, when
+// devices have run out of work. Layer: model.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace headrace {
 
-// Fills step_seconds and interval from the times at which steps were completed. `first_done`: how many
-// were when the first device ran out of work.
-void summarise(const std::vector<double>& step_ends, std::size_t first_done, Simulation& simulation);
+// Fills step_seconds and interval from the times at which steps were completed. `first_done`: how
+// many were when the first device ran out of work.
+void summarise(const std::vector<double>& step_ends, std::size_t first_done,
+               Simulation& simulation);
 
 }  // namespace headrace

@@ -5,7 +5,8 @@
 
 namespace headrace {
 
-// The bytes of a regular file. Error(bad_input) where it is absent or a folder, Error(io) otherwise.
+// The bytes of a regular file. Error(bad_input) where it is absent or a folder, Error(io)
+// otherwise.
 std::string read_file(const std::string& path);
 
 }  // namespace headrace

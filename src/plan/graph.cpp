@@ -35,8 +35,8 @@ class Names {
   std::unordered_map<std::string, std::size_t> index_;
 };
 
-// Follows unplaced predecessors from `start` until a stage repeats: the names of that cycle, in the order
-// in which work would flow.
+// Follows unplaced predecessors from `start` until a stage repeats: the names of that cycle, in the
+// order in which work would flow.
 std::vector<std::string> name_cycle(const Plan& plan,
                                     const std::vector<std::vector<std::size_t>>& before,
                                     const std::vector<bool>& placed, std::size_t start) {

@@ -1,4 +1,5 @@
-// A plan's names resolved to indices: what schedules, Progress and the model compute on. Layer: plan.
+// A plan's names resolved to indices: what schedules, Progress and the model compute on.
+// Layer: plan.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +29,21 @@ struct Graph {
   // Error(bad_input) names a stage, channel or resource that the plan does not define.
   explicit Graph(const Plan& plan);
 
-  // The stages that `stage` waits for within its own step: producers of its inputs and `after` of lag 0.
+  // The stages that `stage` waits for within its own step: producers of its inputs and `after` of
+  // lag 0.
   std::vector<std::size_t> predecessors(std::size_t stage) const;
 
-  // Whether whichever replica is free takes the next firing: the order of the stage's inputs decides, of
-  // its outputs where it has none.
+  // Whether whichever replica is free takes the next firing: the order of the stage's inputs
+  // decides, of its outputs where it has none.
   bool any_replica(const Plan& plan, std::size_t stage) const;
 
   std::vector<Node> stages;
   std::vector<std::size_t> producer, consumer;  // of each channel; none where missing
 };
 
-// The stages ordered so that each stands behind its predecessors and behind the lag-0 edges into it, the
-// first of the plan first. Error(bad_input) with the names of a cycle where there is no such order.
+// The stages ordered so that each stands behind its predecessors and behind the lag-0 edges into
+// it, the first of the plan first. Error(bad_input) with the names of a cycle where there is no
+// such order.
 std::vector<std::size_t> topological_order(const Plan& plan, const Graph& graph,
                                            const std::vector<Edge>& edges = {});
 

@@ -39,7 +39,8 @@ double Cost::at(double probability) const {
 double Cost::mean() const {
   if (!known()) fail(ErrorCode::internal, "a cost that is not known was asked for");
   if (quantiles.empty())
-    return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+    return std::accumulate(samples.begin(), samples.end(), 0.0) /
+           static_cast<double>(samples.size());
   // The area under the inverse distribution function.
   double area = quantiles.begin()->first * quantiles.begin()->second +
                 (1 - quantiles.rbegin()->first) * quantiles.rbegin()->second;
@@ -50,7 +51,9 @@ double Cost::mean() const {
   return area;
 }
 
-const Stage& Plan::stage(const std::string& wanted) const { return named(stages, wanted, "stage"); }
+const Stage& Plan::stage(const std::string& wanted) const {
+  return named(stages, wanted, "stage");
+}
 
 const Resource& Plan::resource(const std::string& wanted) const {
   return named(resources, wanted, "resource");

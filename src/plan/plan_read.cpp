@@ -72,13 +72,18 @@ class Reader {
   }
 
   static const char* kind(const YAML::Node& node) {
-    return node.IsMap() ? "a map" : node.IsSequence() ? "a list" : node.IsScalar() ? "a value" : "nothing";
+    return node.IsMap()        ? "a map"
+           : node.IsSequence() ? "a list"
+           : node.IsScalar()   ? "a value"
+                               : "nothing";
   }
 
   // Refuses anything but a map with these keys, each at most once.
-  void for_keys(const YAML::Node& map, const std::string& key, const std::vector<std::string>& known) {
+  void for_keys(const YAML::Node& map, const std::string& key,
+                const std::vector<std::string>& known) {
     const std::string prefix = key.empty() ? "" : key + ".";
-    if (!map.IsMap()) refuse(key.empty() ? "plan file" : key, "expected a map, found {}", kind(map));
+    if (!map.IsMap())
+      refuse(key.empty() ? "plan file" : key, "expected a map, found {}", kind(map));
     std::set<std::string> seen;
     for (const auto& entry : map) {
       const std::string name = scalar(entry.first, prefix + "?");
@@ -143,8 +148,9 @@ class Reader {
     if (!node["kind"]) refuse(key, "kind is missing; one of device, host, lock, shared");
     const std::string kind = scalar(node["kind"], key + ".kind");
     if (kind == "link")
-      refuse(key + ".kind", "link resources need the link model, which this version lacks; give the "
-                            "stages that use it their measured costs");
+      refuse(key + ".kind",
+             "link resources need the link model, which this version lacks; give the "
+             "stages that use it their measured costs");
     static const std::map<std::string, ResourceKind> kinds{{"device", ResourceKind::device},
                                                            {"host", ResourceKind::host},
                                                            {"lock", ResourceKind::lock},
@@ -156,8 +162,9 @@ class Reader {
     if (node["link"]) refuse(key + ".link", "belongs to kind: link");
     const bool shared = found->second == ResourceKind::shared;
     if (shared != static_cast<bool>(node["slowdown"]))
-      refuse(key, "{}", shared ? "slowdown is missing; a number of at least 1"
-                               : "slowdown belongs to kind: shared");
+      refuse(key, "{}",
+             shared ? "slowdown is missing; a number of at least 1"
+                    : "slowdown belongs to kind: shared");
     if (shared)
       result.slowdown = number(scalar(node["slowdown"], key + ".slowdown"), key + ".slowdown");
     return result;
@@ -228,8 +235,10 @@ class Reader {
     if (node.IsScalar()) {
       const std::string& name = scalar(node, "schedule");
       if (name != "lockstep" && name != "overlapped" && name != "async")
-        refuse("schedule", "unknown schedule \"{}\"; lockstep, overlapped, async, {{phases: [[..]]}} "
-                           "or {{edges: [..]}}", name);
+        refuse("schedule",
+               "unknown schedule \"{}\"; lockstep, overlapped, async, {{phases: [[..]]}} "
+               "or {{edges: [..]}}",
+               name);
       return {name, {}, {}};
     }
     for_keys(node, "schedule", {"phases", "edges"});
@@ -246,8 +255,8 @@ class Reader {
     for (const auto& edge : node["edges"]) {
       for_keys(edge, "schedule.edges", {"from", "to"});
       if (edge.size() != 2) refuse("schedule.edges", "an edge has `from` and `to`");
-      result.edges.push_back({scalar(edge["from"], "schedule.edges.from"),
-                              scalar(edge["to"], "schedule.edges.to")});
+      result.edges.push_back(
+          {scalar(edge["from"], "schedule.edges.from"), scalar(edge["to"], "schedule.edges.to")});
     }
     return result;
   }
@@ -265,10 +274,13 @@ Plan parse_plan(const std::string& yaml, const std::string& name_for_messages) {
     validate(plan, [&](const std::string& key) { return reader.locate(key); });
     return plan;
   } catch (const YAML::Exception& error) {
-    fail(ErrorCode::bad_input, "{}:{}: not YAML: {}", name_for_messages, error.mark.line + 1, error.msg);
+    fail(ErrorCode::bad_input, "{}:{}: not YAML: {}", name_for_messages, error.mark.line + 1,
+         error.msg);
   }
 }
 
-Plan read_plan(const std::string& path) { return parse_plan(read_file(path), path); }
+Plan read_plan(const std::string& path) {
+  return parse_plan(read_file(path), path);
+}
 
 }  // namespace headrace

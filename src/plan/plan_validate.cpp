@@ -10,7 +10,8 @@
 namespace headrace {
 namespace {
 
-constexpr std::uint64_t max_count = 1'000'000;  // of per_step and items: what a plan can mean to say
+constexpr std::uint64_t max_count =
+    1'000'000;  // of per_step and items: what a plan can mean to say
 
 class Validator {
  public:
@@ -58,7 +59,8 @@ class Validator {
       };
       if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') ||
           !std::all_of(name.begin(), name.end(), allowed) || name == "null")
-        refuse(kind, "\"{}\" is no name; use a letter, then letters, digits, \"_\", \".\" and \"-\"",
+        refuse(kind,
+               "\"{}\" is no name; use a letter, then letters, digits, \"_\", \".\" and \"-\"",
                name);
       if (!seen.insert(name).second) refuse(kind + "." + name, "is defined twice");
     }
@@ -68,8 +70,8 @@ class Validator {
     const std::string key = "channels." + channel.name;
     check_count(key + ".items", channel.items);
     if (channel.bytes > 0 && channel.item_bytes > channel.bytes)
-      refuse(key + ".bytes", "{} cannot hold one item of {}; raise it",
-             format_bytes(channel.bytes), format_bytes(channel.item_bytes));
+      refuse(key + ".bytes", "{} cannot hold one item of {}; raise it", format_bytes(channel.bytes),
+             format_bytes(channel.item_bytes));
   }
 
   void check_count(const std::string& key, std::uint64_t count) const {
@@ -151,7 +153,8 @@ class Validator {
     for (const Stage& stage : plan_.stages) {
       const auto& names = stage.*list;
       if (std::find(names.begin(), names.end(), channel.name) == names.end()) continue;
-      if (only) refuse(key, "{} and {} both {} it; only one stage may", only->name, stage.name, verb);
+      if (only)
+        refuse(key, "{} and {} both {} it; only one stage may", only->name, stage.name, verb);
       only = &stage;
     }
     if (!only) refuse(key, "no stage {} it", verb);
@@ -164,7 +167,9 @@ class Validator {
 
 }  // namespace
 
-void validate(const Plan& plan, const Locate& locate) { Validator(plan, locate).run(); }
+void validate(const Plan& plan, const Locate& locate) {
+  Validator(plan, locate).run();
+}
 
 void validate(const Plan& plan, const std::string& name_for_messages) {
   validate(plan, [&](const std::string& key) { return name_for_messages + ": " + key; });

@@ -10,10 +10,14 @@ namespace {
 
 const char* to_string(ResourceKind kind) {
   switch (kind) {
-    case ResourceKind::device: return "device";
-    case ResourceKind::host: return "host";
-    case ResourceKind::lock: return "lock";
-    case ResourceKind::shared: return "shared";
+    case ResourceKind::device:
+      return "device";
+    case ResourceKind::host:
+      return "host";
+    case ResourceKind::lock:
+      return "lock";
+    case ResourceKind::shared:
+      return "shared";
   }
   return "unknown";
 }
@@ -23,7 +27,9 @@ std::string list(const std::vector<std::string>& names) {
 }
 
 // Exact: the shortest decimal number that reads back to the same double.
-std::string seconds(double value) { return fmt::format("{} s", value); }
+std::string seconds(double value) {
+  return fmt::format("{} s", value);
+}
 
 std::string cost_text(const Cost& cost) {
   if (cost.quantiles.empty() && cost.samples.size() == 1) return seconds(cost.samples.front());

@@ -23,9 +23,12 @@ void read(const nlohmann::json& json, const char* key, std::uint64_t& value) {
 }  // namespace
 
 void to_json(nlohmann::json& json, const Position& position) {
-  json = {{"manifest", position.manifest}, {"epoch", position.epoch},
-          {"batch", position.batch},       {"row", position.row},
-          {"shard", position.shard},       {"rng_counter", position.rng_counter},
+  json = {{"manifest", position.manifest},
+          {"epoch", position.epoch},
+          {"batch", position.batch},
+          {"row", position.row},
+          {"shard", position.shard},
+          {"rng_counter", position.rng_counter},
           {"carry_tokens", position.carry_tokens}};
 }
 

@@ -11,10 +11,14 @@ namespace headrace {
 
 const char* to_string(WaitCause cause) {
   switch (cause) {
-    case WaitCause::starved: return "starved";
-    case WaitCause::back_pressured: return "back_pressured";
-    case WaitCause::synchronising: return "synchronising";
-    case WaitCause::host: return "host";
+    case WaitCause::starved:
+      return "starved";
+    case WaitCause::back_pressured:
+      return "back_pressured";
+    case WaitCause::synchronising:
+      return "synchronising";
+    case WaitCause::host:
+      return "host";
   }
   return "unknown";
 }
@@ -30,8 +34,10 @@ std::optional<Firing> Progress::startable(std::size_t resource) const {
   const auto first = s.first_ready(resource);
   if (!first) return std::nullopt;
   const State::StageState& stage = s.stages[first->stage];
-  // A firing that waits only for its other devices, or for its owner, keeps this one free for itself.
-  if (stage.holds[first->replica].front() != resource || !s.devices_free(*first)) return std::nullopt;
+  // A firing that waits only for its other devices, or for its owner, keeps this one free for
+  // itself.
+  if (stage.holds[first->replica].front() != resource || !s.devices_free(*first))
+    return std::nullopt;
   if (s.lock_is_due_elsewhere(*first)) return std::nullopt;
   return Firing{first->stage, first->replica, stage.started, stage.next_step};
 }
@@ -71,7 +77,8 @@ bool Progress::can_finish(const Firing& firing, const std::vector<std::uint64_t>
     const State::ChannelState& state = s.channels[outputs[i]];
     if (bound.bytes > 0 && bytes[i] > bound.bytes)
       fail(ErrorCode::bad_input,
-           "channel {}: an item of {} can never fit its bound of {}; raise `bytes` or make the items "
+           "channel {}: an item of {} can never fit its bound of {}; raise `bytes` or make the "
+           "items "
            "smaller",
            bound.name, format_bytes(bytes[i]), format_bytes(bound.bytes));
     if (bound.order == Order::sequence && stage.running[firing.replica] != stage.completed)
@@ -140,7 +147,9 @@ std::uint64_t Progress::firings_in_step(std::size_t stage, std::uint64_t step) c
   return first >= s.end ? 0 : std::min(s.per_step, s.end - first);
 }
 
-bool Progress::busy(std::size_t resource) const { return state_->held[resource]; }
+bool Progress::busy(std::size_t resource) const {
+  return state_->held[resource];
+}
 
 bool Progress::device_done(std::size_t resource) const {
   return !busy(resource) && !state_->first_pending(resource);

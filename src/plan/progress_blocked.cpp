@@ -21,7 +21,8 @@ WaitCause Progress::wait_cause(std::size_t resource) const {
   const State& s = *state_;
   const auto pending = s.first_pending(resource);
   State::Obstacle obstacle{WaitCause::synchronising};
-  if (pending && s.next_of(s.stages[pending->stage], pending->replica) == s.stages[pending->stage].started)
+  if (pending &&
+      s.next_of(s.stages[pending->stage], pending->replica) == s.stages[pending->stage].started)
     s.ready_but_for_devices(pending->stage, &obstacle);
   return obstacle.cause;
 }
@@ -30,11 +31,14 @@ Blocked Progress::blocked(std::size_t resource) const {
   const State& s = *state_;
   const auto pending = s.first_pending(resource);
   if (!pending)
-    fail(ErrorCode::internal, "device {} is done: nothing blocks it", s.plan.resources[resource].name);
+    fail(ErrorCode::internal, "device {} is done: nothing blocks it",
+         s.plan.resources[resource].name);
   const State::StageState& stage = s.stages[pending->stage];
   const std::uint64_t sequence = s.next_of(stage, pending->replica);
   Blocked blocked{{pending->stage, pending->replica, sequence, sequence / stage.per_step},
-                  WaitCause::synchronising, "", ""};
+                  WaitCause::synchronising,
+                  "",
+                  ""};
   const std::string& name = s.plan.stages[pending->stage].name;
   State::Obstacle obstacle{WaitCause::synchronising};
   if (sequence != stage.started) {
@@ -42,7 +46,8 @@ Blocked Progress::blocked(std::size_t resource) const {
                                     stage.started % stage.running.size(), stage.started, name);
   } else if (s.ready_but_for_devices(pending->stage, &obstacle) && s.devices_free(*pending)) {
     blocked.waits_for = "another stage to take its lock first";
-  } else if (obstacle.channel == Graph::none && !obstacle.edge && obstacle.resource == Graph::none) {
+  } else if (obstacle.channel == Graph::none && !obstacle.edge &&
+             obstacle.resource == Graph::none) {
     blocked.waits_for = "its other devices:";
     for (std::size_t device : stage.holds[pending->replica])
       if (device != resource) blocked.waits_for += " " + s.plan.resources[device].name;
@@ -50,8 +55,8 @@ Blocked Progress::blocked(std::size_t resource) const {
     blocked.cause = obstacle.cause;
     if (obstacle.channel != Graph::none) {
       blocked.channel = s.plan.channels[obstacle.channel].name;
-      blocked.waits_for =
-          fill(s.plan.channels[obstacle.channel], items_in(obstacle.channel), bytes_in(obstacle.channel));
+      blocked.waits_for = fill(s.plan.channels[obstacle.channel], items_in(obstacle.channel),
+                               bytes_in(obstacle.channel));
     } else if (obstacle.edge) {
       blocked.waits_for =
           fmt::format("{} to complete step {}", s.plan.stages[obstacle.edge->from].name,
@@ -63,7 +68,8 @@ Blocked Progress::blocked(std::size_t resource) const {
   return blocked;
 }
 
-Blocked Progress::back_pressure(const Firing& firing, const std::vector<std::uint64_t>& bytes) const {
+Blocked Progress::back_pressure(const Firing& firing,
+                                const std::vector<std::uint64_t>& bytes) const {
   const State& s = *state_;
   const State::StageState& stage = s.stages[firing.stage];
   const auto& outputs = s.graph.stages[firing.stage].outputs;

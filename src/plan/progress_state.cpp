@@ -5,9 +5,9 @@
 namespace headrace {
 namespace {
 
-// A stage that shares a device or lock with another may not wait with finished work in its hands: what
-// empties its channel could need that device. It reserves room when it starts. A stage that has its
-// devices to itself starts at once and may wait at its end.
+// A stage that shares a device or lock with another may not wait with finished work in its hands:
+// what empties its channel could need that device. It reserves room when it starts. A stage that
+// has its devices to itself starts at once and may wait at its end.
 bool reserves_room(const Plan& plan, const Graph& graph, std::size_t stage) {
   auto users = [&](std::size_t resource) {
     std::size_t count = 0;
@@ -177,13 +177,14 @@ void Progress::State::release(const Firing& firing) {
 }
 
 void Progress::State::update_completed(StageState& stage) {
-  stage.completed = std::min(
-      stage.started, *std::min_element(stage.running.begin(), stage.running.end()));
+  stage.completed =
+      std::min(stage.started, *std::min_element(stage.running.begin(), stage.running.end()));
 }
 
-// Carries the known ends along the plan until nothing changes. A firing needs an item of each input, so a
-// stage ends with the first of its producers; one without inputs runs as long as any stage it comes
-// after has firings in the step; and one whose every consumer has ended is not needed any more.
+// Carries the known ends along the plan until nothing changes. A firing needs an item of each
+// input, so a stage ends with the first of its producers; one without inputs runs as long as any
+// stage it comes after has firings in the step; and one whose every consumer has ended is not
+// needed any more.
 void Progress::State::settle_ends() {
   for (bool changed = true; changed;) {
     changed = false;

@@ -1,5 +1,5 @@
-// The state of Progress: counters over integer indices, because a simulation of a million events has
-// to take about a second. Layer: plan.
+// The state of Progress: counters over integer indices, because a simulation of a million events
+// has to take about a second. Layer: plan.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ namespace headrace {
 struct Progress::State {
   static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-  // Firings of a stage start in the order of q, so `started` numbers the next one. `completed` counts
-  // the firings before the first that still runs: those an edge may rely on.
+  // Firings of a stage start in the order of q, so `started` numbers the next one. `completed`
+  // counts the firings before the first that still runs: those an edge may rely on.
   struct StageState {
     std::size_t level = 0;
     std::uint64_t per_step = 1;
-    std::uint64_t end = unlimited;     // firings in all, known once the stream's end is known
+    std::uint64_t end = unlimited;  // firings in all, known once the stream's end is known
     std::uint64_t started = 0, completed = 0;
-    std::uint64_t next_step = 0;       // step of firing `started`
-    std::uint64_t next_step_end = 1;   // first firing of the step after
-    bool any_replica = false;          // whichever replica is free takes the next firing
-    bool counts = true;                // towards steps_completed(): not on a host, where others are not
-    bool reserves = false;             // starts only where its outputs have room; see reserves_room()
-    std::vector<Edge> waits_for;       // `after` and the schedule's edges into this stage
+    std::uint64_t next_step = 0;      // step of firing `started`
+    std::uint64_t next_step_end = 1;  // first firing of the step after
+    bool any_replica = false;         // whichever replica is free takes the next firing
+    bool counts = true;           // towards steps_completed(): not on a host, where others are not
+    bool reserves = false;        // starts only where its outputs have room; see reserves_room()
+    std::vector<Edge> waits_for;  // `after` and the schedule's edges into this stage
     std::vector<std::uint64_t> running;           // of each replica: its firing, or unlimited
     std::vector<std::vector<std::size_t>> holds;  // of each replica: devices, the owner first
     std::vector<std::size_t> locks;
@@ -54,9 +54,9 @@ struct Progress::State {
   // Why a stage's next firing cannot start, the first reason in the order of the checks.
   struct Obstacle {
     WaitCause cause;
-    std::size_t channel = Graph::none;  // empty input or full output
-    const Edge* edge = nullptr;         // unmet
-    std::size_t resource = Graph::none; // lock in use
+    std::size_t channel = Graph::none;   // empty input or full output
+    const Edge* edge = nullptr;          // unmet
+    std::size_t resource = Graph::none;  // lock in use
   };
 
   State(const Plan& plan, const std::vector<Edge>& edges, std::uint64_t steps);

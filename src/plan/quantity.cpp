@@ -16,12 +16,12 @@ struct Unit {
   std::string_view name;
   double factor;
 };
-constexpr std::array seconds_units{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3},
+constexpr std::array seconds_units{Unit{"ns", 1e-9}, Unit{"us", 1e-6},  Unit{"ms", 1e-3},
                                    Unit{"s", 1.0},   Unit{"min", 60.0}, Unit{"h", 3600.0}};
 // The largest first: format_bytes takes the first that divides the number.
-constexpr std::array byte_units{Unit{"TiB", 0x1p40}, Unit{"TB", 1e12},   Unit{"GiB", 0x1p30},
+constexpr std::array byte_units{Unit{"TiB", 0x1p40}, Unit{"TB", 1e12},    Unit{"GiB", 0x1p30},
                                 Unit{"GB", 1e9},     Unit{"MiB", 0x1p20}, Unit{"MB", 1e6},
-                                Unit{"KiB", 0x1p10}, Unit{"kB", 1e3},    Unit{"KB", 1e3},
+                                Unit{"KiB", 0x1p10}, Unit{"kB", 1e3},     Unit{"KB", 1e3},
                                 Unit{"B", 1}};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& where, const char* why,
@@ -67,7 +67,8 @@ std::uint64_t parse_bytes(std::string_view text, const std::string& where) {
   // Whole numbers exactly: a double holds no more than 53 bits.
   const auto whole = split<std::uint64_t>(text, byte_units);
   std::uint64_t bytes = 0;
-  if (whole && !__builtin_mul_overflow(whole->first, static_cast<std::uint64_t>(whole->second), &bytes))
+  if (whole &&
+      !__builtin_mul_overflow(whole->first, static_cast<std::uint64_t>(whole->second), &bytes))
     return bytes;
   const double value = parse(text, byte_units, "48 KiB", where);
   if (value >= 0x1p53 || value != std::floor(value))
@@ -76,8 +77,7 @@ std::uint64_t parse_bytes(std::string_view text, const std::string& where) {
 }
 
 double parse_bytes_per_second(std::string_view text, const std::string& where) {
-  if (!text.ends_with("/s"))
-    refuse(text, where, "is no rate", "717 GB/s");
+  if (!text.ends_with("/s")) refuse(text, where, "is no rate", "717 GB/s");
   return parse(text.substr(0, text.size() - 2), byte_units, "717 GB/s", where);
 }
 

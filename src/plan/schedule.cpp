@@ -13,8 +13,8 @@
 namespace headrace {
 namespace {
 
-// The longest path to each stage, where a device stage adds `along_channel` or `along_after` to what
-// waits for it and a host stage, being prefetched, adds nothing.
+// The longest path to each stage, where a device stage adds `along_channel` or `along_after` to
+// what waits for it and a host stage, being prefetched, adds nothing.
 std::vector<std::size_t> longest_paths(const Plan& plan, std::size_t along_channel,
                                        std::size_t along_after) {
   const Graph graph(plan);
@@ -68,8 +68,8 @@ std::vector<Edge> phase_edges(const Plan& plan, const Graph& graph, const Schedu
     for (const std::string& name : phase) {
       const std::size_t stage = stage_index(plan, name, "phases");
       if (graph.stages[stage].host)
-        fail(ErrorCode::bad_input, "phases: {} runs on a host resource and is prefetched; leave it out",
-             name);
+        fail(ErrorCode::bad_input,
+             "phases: {} runs on a host resource and is prefetched; leave it out", name);
       if (named[stage]) fail(ErrorCode::bad_input, "phases: stage {} is named twice", name);
       named[stage] = true;
       groups.back().push_back(stage);
@@ -84,9 +84,9 @@ std::vector<Edge> phase_edges(const Plan& plan, const Graph& graph, const Schedu
   return barriers(groups);
 }
 
-// In round r a stage of depth d works on step r - d, and a round starts when the one before has ended.
-// An edge to a later step (a consumer more than one round behind) is left out: with it the consumer would
-// wait for work that a channel of one item cannot hold.
+// In round r a stage of depth d works on step r - d, and a round starts when the one before has
+// ended. An edge to a later step (a consumer more than one round behind) is left out: with it the
+// consumer would wait for work that a channel of one item cannot hold.
 std::vector<Edge> overlapped_edges(const Plan& plan, const Graph& graph) {
   const std::vector<std::size_t> depth = depths(plan);
   std::vector<Edge> edges;
@@ -114,7 +114,8 @@ StageAtStep parse_end(const Plan& plan, const std::string& text) {
     valid = error == std::errc() && end == last && (text[at + 2] == '+' || text[at + 2] == '-');
   }
   if (!valid)
-    fail(ErrorCode::bad_input, "edges: \"{}\" is not of the form \"stage@n\" or \"stage@n+1\"", text);
+    fail(ErrorCode::bad_input, "edges: \"{}\" is not of the form \"stage@n\" or \"stage@n+1\"",
+         text);
   return {stage_index(plan, name, "edges"), offset};
 }
 
@@ -133,9 +134,13 @@ std::vector<Edge> given_edges(const Plan& plan, const ScheduleText& schedule) {
 
 }  // namespace
 
-std::vector<std::size_t> levels(const Plan& plan) { return longest_paths(plan, 1, 1); }
+std::vector<std::size_t> levels(const Plan& plan) {
+  return longest_paths(plan, 1, 1);
+}
 
-std::vector<std::size_t> depths(const Plan& plan) { return longest_paths(plan, 1, 0); }
+std::vector<std::size_t> depths(const Plan& plan) {
+  return longest_paths(plan, 1, 0);
+}
 
 std::vector<Edge> schedule_edges(const Plan& plan, const ScheduleText& schedule) {
   const Graph graph(plan);

@@ -20,7 +20,8 @@ struct Result {
 };
 
 Result headrace(const std::string& arguments, const char* streams = "2>&1") {
-  const std::string command = std::string(HEADRACE_BINARY_DIR "/bin/headrace ") + arguments + " " + streams;
+  const std::string command =
+      std::string(HEADRACE_BINARY_DIR "/bin/headrace ") + arguments + " " + streams;
   FILE* pipe = ::popen(command.c_str(), "r");
   std::string output;
   char buffer[4096];
@@ -92,7 +93,8 @@ TEST_F(Command, WrongUsageIsStatus2WithOneLineAndAHint) {
   }
   const Result missing = headrace("predict /nowhere/plan.yaml");
   EXPECT_EQ(missing.status, 2);
-  EXPECT_EQ(missing.output, "headrace: /nowhere/plan.yaml: cannot open: No such file or directory\n");
+  EXPECT_EQ(missing.output,
+            "headrace: /nowhere/plan.yaml: cannot open: No such file or directory\n");
 }
 
 TEST_F(Command, HelpAndVersion) {

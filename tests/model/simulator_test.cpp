@@ -17,7 +17,9 @@ namespace {
 const ScheduleText published_phases{
     "phases", {{"target0"}, {"target1", "drafter0"}, {"drafter1"}, {"sync"}}, {}};
 
-ScheduleText named(const std::string& name) { return {name, {}, {}}; }
+ScheduleText named(const std::string& name) {
+  return {name, {}, {}};
+}
 
 ScheduleText random_schedule() {
   return named(standard_schedules()[static_cast<std::size_t>(pick(0, 2))]);
@@ -75,7 +77,8 @@ TEST(Simulator, NothingBeatsTheBound) {
     SimulateOptions options;
     options.steps = 60;
     const Simulation simulation = simulate(plan, random_schedule(), options);
-    // A cycle of lag k says nothing about the first k steps; the lags of a cycle here add up to 12 at most.
+    // A cycle of lag k says nothing about the first k steps; the lags of a cycle here add up to 12
+    // at most.
     RC_ASSERT(simulation.total_seconds >= simulation.bound_seconds * 48 - 1e-9);
   }));
 }
@@ -101,13 +104,15 @@ TEST(Simulator, MoreCapacityNeverSlowsAChain) {
     Plan plan = random_chain();
     for (Stage& stage : plan.stages) stage.cost = {{0.25, 0.5, pick(1, 9) * 0.25}, {}};
     const double before = simulate(plan, named("async")).total_seconds;
-    const auto wider = static_cast<std::size_t>(pick(0, static_cast<int>(plan.channels.size()) - 1));
+    const auto wider =
+        static_cast<std::size_t>(pick(0, static_cast<int>(plan.channels.size()) - 1));
     plan.channels[wider].items += 1;
     RC_ASSERT(simulate(plan, named("async")).total_seconds <= before + 1e-9);
   }));
 }
 
-// On each device, spans and waits follow one another without a gap or an overlap, from 0 to its last span.
+// On each device, spans and waits follow one another without a gap or an overlap, from 0 to its
+// last span.
 TEST(Simulator, SpansAndWaitsTileEachDevice) {
   EXPECT_TRUE(rc::check([] {
     const Plan plan = random_plan();
@@ -140,7 +145,8 @@ stages:
   short: {on: a, cost: 1 s, uses: [memory]}
   long: {on: b, cost: 3 s, uses: [memory]}
 schedule: lockstep
-)", "p.yaml");
+)",
+                    "p.yaml");
 }
 
 TEST(Simulator, StagesSlowOneAnotherOnlyWhileBothUseAResource) {
@@ -184,14 +190,16 @@ stages:
   load: {on: a, per_step: 2, cost: 1 s, outputs: [x]}
   train: {on: b, per_step: 2, cost: 1 s, inputs: [x]}
 channels: {x: {items: 1}}
-)", "p.yaml");
+)",
+                               "p.yaml");
   try {
     simulate(plan, named("lockstep"));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::hang);
-    EXPECT_STREQ(error.what(), "a (load.0, step 0) waits for x: 1/1 items; "
-                               "b (train.0, step 0) waits for load to complete step 0");
+    EXPECT_STREQ(error.what(),
+                 "a (load.0, step 0) waits for x: 1/1 items; "
+                 "b (train.0, step 0) waits for load to complete step 0");
   }
   try {
     refuse_deadlock(plan, named("lockstep"));

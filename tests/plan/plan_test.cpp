@@ -62,30 +62,42 @@ TEST(Plan, ErrorsNameFileLineAndKey) {
   };
   for (const Case& c : std::vector<Case>{
            {"version: 1", "version: 2", "p.yaml:1: version: is 2"},
-           {"kind: lock", "kind: mutex", "p.yaml:8: resources.autotuner.kind: unknown kind \"mutex\""},
+           {"kind: lock", "kind: mutex",
+            "p.yaml:8: resources.autotuner.kind: unknown kind \"mutex\""},
            {"kind: lock", "kind: link", "p.yaml:8: resources.autotuner.kind: link resources need"},
            {"cost: 1.1 s", "cost: 1.1", "p.yaml:10: stages.target0.cost: \"1.1\""},
            {"cost: 0.2 s", "cost: -0.2 s", "p.yaml:14: stages.sync.cost: \"-0.2 s\""},
            {"cost: 0.2 s", "cost: nan s", "p.yaml:14: stages.sync.cost: \"nan s\""},
-           {"cost: 0.2 s", "price: 0.2 s", "p.yaml:14: stages.sync.price: unknown key; the known ones are on, "},
+           {"cost: 0.2 s", "price: 0.2 s",
+            "p.yaml:14: stages.sync.price: unknown key; the known ones are on, "},
            {"cost: 0.2 s", "cost: {quantiles: {1.5: 1 s}}", "p.yaml:14: stages.sync.cost"},
            {"cost: 0.2 s", "cost: {samples: []}", "p.yaml:14: stages.sync.cost: holds no value"},
-           {"drafter1]}", "drafter2]}", "p.yaml:14: stages.sync.after: there is no stage named \"drafter2\""},
-           {"inputs: [features1]", "inputs: [feature1]", "p.yaml:13: stages.drafter1.inputs: there is no channel"},
-           {"on: gpu0", "on: gpu9", "p.yaml:10: stages.target0.on: there is no resource named \"gpu9\""},
+           {"drafter1]}", "drafter2]}",
+            "p.yaml:14: stages.sync.after: there is no stage named \"drafter2\""},
+           {"inputs: [features1]", "inputs: [feature1]",
+            "p.yaml:13: stages.drafter1.inputs: there is no channel"},
+           {"on: gpu0", "on: gpu9",
+            "p.yaml:10: stages.target0.on: there is no resource named \"gpu9\""},
            {"on: gpu0", "on: autotuner", "p.yaml:10: stages.target0.on: autotuner is not a device"},
-           {"on: gpu0", "on: gpu0, replicas: 2", "p.yaml:10: stages.target0.on: lists 1 resources for 2"},
-           {"on: gpu0", "on: gpu0, per_step: 2", "p.yaml:16: channels.features0: target0 fires 2 times"},
+           {"on: gpu0", "on: gpu0, replicas: 2",
+            "p.yaml:10: stages.target0.on: lists 1 resources for 2"},
+           {"on: gpu0", "on: gpu0, per_step: 2",
+            "p.yaml:16: channels.features0: target0 fires 2 times"},
            {"on: gpu0", "on: gpu0, per_step: 0", "p.yaml:10: stages.target0.per_step: 0"},
            {"  gpu1: {", "  gpu0: {", "p.yaml:5: resources.gpu0: is defined twice"},
            {"items: 4", "items: 0", "p.yaml:16: channels.features0.items: 0"},
-           {"items: 4", "items: many", "p.yaml:16: channels.features0.items: \"many\" is not a count"},
-           {"item_bytes: 450 MB", "item_bytes: 3 GiB", "p.yaml:16: channels.features0.bytes: 2 GiB cannot hold"},
+           {"items: 4", "items: many",
+            "p.yaml:16: channels.features0.items: \"many\" is not a count"},
+           {"item_bytes: 450 MB", "item_bytes: 3 GiB",
+            "p.yaml:16: channels.features0.bytes: 2 GiB cannot hold"},
            {"inputs: [features0]", "inputs: [features0], outputs: [features1]",
             "p.yaml:17: channels.features1: target1 and drafter0 both fills"},
-           {"inputs: [features0]", "after: [target0]", "p.yaml:16: channels.features0: no stage empties it"},
-           {"on: gpu0", "on: gpu0, after: [sync]", "p.yaml:9: stages: the stages wait for one another in a cycle"},
-           {"schedule: lockstep", "schedule: lock-step", "p.yaml:18: schedule: unknown schedule \"lock-step\""},
+           {"inputs: [features0]", "after: [target0]",
+            "p.yaml:16: channels.features0: no stage empties it"},
+           {"on: gpu0", "on: gpu0, after: [sync]",
+            "p.yaml:9: stages: the stages wait for one another in a cycle"},
+           {"schedule: lockstep", "schedule: lock-step",
+            "p.yaml:18: schedule: unknown schedule \"lock-step\""},
            {"stages:\n", "stages: {\n", "p.yaml:"}})
     EXPECT_EQ(error_after(c.from, c.to).substr(0, c.message.size()), c.message) << c.to;
 }
@@ -96,9 +108,11 @@ TEST(Plan, NamesTheStagesOfACycleInTheOrderOfWork) {
 }
 
 TEST(Plan, NotYamlOrNotAMap) {
-  for (const char* text : {"", "[]", "a: [", "42", "stages: 3", "version: 1\nstages: [a]", "? [a]\n: b"})
+  for (const char* text :
+       {"", "[]", "a: [", "42", "stages: 3", "version: 1\nstages: [a]", "? [a]\n: b"})
     EXPECT_EQ(error_of([&] { parse_plan(text, "p.yaml"); }).substr(0, 7), "p.yaml:") << text;
-  EXPECT_NE(error_of([] { read_plan("/nowhere/plan.yaml"); }).find("/nowhere/plan.yaml"), std::string::npos);
+  EXPECT_NE(error_of([] { read_plan("/nowhere/plan.yaml"); }).find("/nowhere/plan.yaml"),
+            std::string::npos);
 }
 
 TEST(Cost, MeanIsTheAreaUnderTheInverseDistribution) {

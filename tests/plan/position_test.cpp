@@ -21,10 +21,13 @@ TEST(Position, ReadsBackWhatWasWritten) {
 TEST(Position, NamesTheKeyThatIsMissingOrIllTyped) {
   const nlohmann::json whole = Position{"m", 1, 2, 3, 4, 5, 6};
   for (const auto& [key, value] : whole.items()) {
-    for (const nlohmann::json& wrong : {nlohmann::json(), nlohmann::json(-1), nlohmann::json(1.5)}) {
+    for (const nlohmann::json& wrong :
+         {nlohmann::json(), nlohmann::json(-1), nlohmann::json(1.5)}) {
       nlohmann::json damaged = whole;
-      if (wrong.is_null()) damaged.erase(key);
-      else damaged[key] = wrong;
+      if (wrong.is_null())
+        damaged.erase(key);
+      else
+        damaged[key] = wrong;
       try {
         damaged.get<Position>();
         ADD_FAILURE() << "accepted " << damaged;

@@ -61,8 +61,10 @@ class Driver {
     const std::size_t choices = startable.size() + finishable.size();
     if (choices == 0) return false;
     const std::size_t choice = random_() % choices;
-    if (choice < startable.size()) start(startable[choice]);
-    else finish(finishable[choice - startable.size()]);
+    if (choice < startable.size())
+      start(startable[choice]);
+    else
+      finish(finishable[choice - startable.size()]);
     return true;
   }
 
@@ -130,12 +132,14 @@ class Driver {
     const auto& outputs = graph_.stages[running.firing.stage].outputs;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::size_t channel = outputs[i];
-      if (progress_.items_in(channel) == items_[channel]) continue;  // dropped: the consumer has ended
+      if (progress_.items_in(channel) == items_[channel])
+        continue;  // dropped: the consumer has ended
       RC_ASSERT(sent_[channel].emplace(running.firing.sequence, running.bytes[i]).second);
       ++items_[channel];
       bytes_[channel] += running.bytes[i];
       RC_ASSERT(items_[channel] <= plan_.channels[channel].items);
-      RC_ASSERT(plan_.channels[channel].bytes == 0 || bytes_[channel] <= plan_.channels[channel].bytes);
+      RC_ASSERT(plan_.channels[channel].bytes == 0 ||
+                bytes_[channel] <= plan_.channels[channel].bytes);
       RC_ASSERT(progress_.items_in(channel) == items_[channel]);
       RC_ASSERT(progress_.bytes_in(channel) == bytes_[channel]);
     }
@@ -206,7 +210,9 @@ stages:
   load: {on: [a, b], replicas: 2, per_step: 2, outputs: [x]}
   train: {on: c, per_step: 2, inputs: [x]}
   sync: {on: c, after: [train]}
-channels: {x: {items: 4, order: )") + order + "}}\n", "p.yaml");
+channels: {x: {items: 4, order: )") +
+                        order + "}}\n",
+                    "p.yaml");
 }
 
 TEST(Progress, ReplicasTakeTurnsInSequenceAndNotWhenReady) {
@@ -255,7 +261,8 @@ stages:
   join: {on: c, inputs: [x, y]}
   sync: {on: d, after: [join]}
 channels: {x: {items: 1}, y: {items: 1}}
-)", "p.yaml");
+)",
+                               "p.yaml");
   Progress progress(plan, {}, 0);
   progress.start({0, 0, 0, 0});
   progress.finish({0, 0, 0, 0}, {0});
@@ -277,14 +284,16 @@ stages:
   both: {on: [a, b]}
   left: {on: a}
   right: {on: b}
-)", "p.yaml");
+)",
+                               "p.yaml");
   Progress progress(plan, {}, 0);
   progress.start({0, 0, 0, 0});
   progress.finish({0, 0, 0, 0}, {});
   progress.start({1, 0, 0, 0});
   progress.start({2, 0, 0, 0});
   progress.finish({1, 0, 0, 0}, {});
-  EXPECT_FALSE(progress.startable(0));  // left of step 1 gives way to both of step 1, which waits for b
+  EXPECT_FALSE(
+      progress.startable(0));  // left of step 1 gives way to both of step 1, which waits for b
   EXPECT_EQ(progress.blocked(0).waits_for, "its other devices: b");
   EXPECT_EQ(progress.blocked(0).cause, WaitCause::synchronising);
   progress.finish({2, 0, 0, 0}, {});
@@ -320,7 +329,8 @@ TEST(Progress, RefusesAnItemThatCanNeverFit) {
     progress.can_finish({0, 0, 0, 0}, {3ull << 30});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find("channel features0: an item of 3 GiB"), 0u) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("channel features0: an item of 3 GiB"), 0u)
+        << error.what();
   }
 }
 

@@ -25,14 +25,16 @@ TEST(Quantity, ReadsEveryUnit) {
 }
 
 TEST(Quantity, RefusesAndSaysWhereAndWhat) {
-  for (const char* text : {"", "1.1", "s", "1.1 sec", "-1 s", "nan s", "inf s", "1e400 s", "1 s s", "1,5 s", " 1 s"}) {
+  for (const char* text :
+       {"", "1.1", "s", "1.1 sec", "-1 s", "nan s", "inf s", "1e400 s", "1 s s", "1,5 s", " 1 s"}) {
     try {
       parse_seconds(text, "plan.yaml:7: stages.a.cost");
       ADD_FAILURE() << "accepted \"" << text << '"';
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_input);
       const std::string message = error.what();
-      EXPECT_EQ(message.find("plan.yaml:7: stages.a.cost: \"" + std::string(text) + '"'), 0u) << message;
+      EXPECT_EQ(message.find("plan.yaml:7: stages.a.cost: \"" + std::string(text) + '"'), 0u)
+          << message;
     }
   }
   for (const char* text : {"1", "1.5 B", "-1 B", "20000000000 TiB", "1 s", "1 KB/s"})
@@ -49,7 +51,8 @@ TEST(Quantity, FormattedTextReadsBack) {
   EXPECT_TRUE(rc::check("seconds and rates to six digits", [] {
     const double value = std::exp(*rc::gen::inRange(-20'000, 20'000) / 1000.0);
     RC_ASSERT(std::abs(parse_seconds(format_seconds(value), "x") / value - 1) < 1e-5);
-    RC_ASSERT(std::abs(parse_bytes_per_second(format_bytes_per_second(value), "x") / value - 1) < 1e-5);
+    RC_ASSERT(std::abs(parse_bytes_per_second(format_bytes_per_second(value), "x") / value - 1) <
+              1e-5);
   }));
   EXPECT_EQ(format_seconds(0), "0 s");
   EXPECT_EQ(format_bytes(0), "0 B");

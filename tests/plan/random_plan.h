@@ -1,5 +1,5 @@
-// Random plans that can run: stages in a DAG of channels and `after`, replicas, several devices a stage,
-// hosts, locks and shared resources; every channel holds the items of one step.
+// Random plans that can run: stages in a DAG of channels and `after`, replicas, several devices a
+// stage, hosts, locks and shared resources; every channel holds the items of one step.
 #pragma once
 
 #include <rapidcheck.h>
@@ -13,11 +13,13 @@
 namespace headrace {
 
 struct RandomPlanOptions {
-  bool after = true;     // ordering without data
+  bool after = true;       // ordering without data
   bool contention = true;  // locks, shared resources, hosts, several stages a device
 };
 
-inline int pick(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+inline int pick(int low, int high) {
+  return *rc::gen::inRange(low, high + 1);
+}
 
 inline Plan random_plan(const RandomPlanOptions& options = {}) {
   Plan plan;
@@ -52,7 +54,9 @@ inline Plan random_plan(const RandomPlanOptions& options = {}) {
           while (stage.on.size() < stage.replicas)
             stage.on.push_back("d" + std::to_string(pick(0, devices - 1)));
           break;
-        case 2: stage.on = {"h"}; break;
+        case 2:
+          stage.on = {"h"};
+          break;
       }
       if (pick(0, 3) == 0) stage.uses.push_back("lock");
       if (pick(0, 3) == 0) stage.uses.push_back("memory");
@@ -68,7 +72,8 @@ inline Plan random_plan(const RandomPlanOptions& options = {}) {
         channel.name = "c" + std::to_string(plan.channels.size());
         channel.items = per_step + static_cast<std::uint64_t>(pick(0, 2));
         channel.item_bytes = static_cast<std::uint64_t>(pick(0, 3)) << 10;
-        if (pick(0, 1) == 1) channel.bytes = per_step * std::max<std::uint64_t>(channel.item_bytes, 1);
+        if (pick(0, 1) == 1)
+          channel.bytes = per_step * std::max<std::uint64_t>(channel.item_bytes, 1);
         channel.order = pick(0, 2) == 0 ? Order::ready : Order::sequence;
         source.outputs.push_back(channel.name);
         sink.inputs.push_back(channel.name);

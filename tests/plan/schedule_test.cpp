@@ -36,12 +36,14 @@ stages:
   pack: {on: h, inputs: [y], outputs: [z]}
   second: {on: b, inputs: [z]}
 channels: {x: {items: 1}, y: {items: 1}, z: {items: 1}}
-)", "p.yaml");
+)",
+                               "p.yaml");
   EXPECT_EQ(levels(plan), (std::vector<std::size_t>{0, 0, 1, 1}));
   const std::vector<Edge> expected{{3, 1, 1}, {1, 3, 0}};
   EXPECT_EQ(schedule_edges(plan, {"lockstep", {}, {}}), expected);
   EXPECT_EQ(error_of(plan, {"phases", {{"first"}, {"second"}}, {}}), "no error");
-  EXPECT_NE(error_of(plan, {"phases", {{"read"}, {"first"}, {"second"}}, {}}).find("read"), std::string::npos);
+  EXPECT_NE(error_of(plan, {"phases", {{"read"}, {"first"}, {"second"}}, {}}).find("read"),
+            std::string::npos);
 }
 
 TEST(Schedule, LockstepIsPhasesByLevel) {
@@ -62,7 +64,9 @@ TEST(Schedule, LockstepIsPhasesByLevel) {
 TEST(Schedule, OverlappedIsADoubleBuffer) {
   const Plan plan = parse_plan(example_plan(true), "p.yaml");
   const auto edges = schedule_edges(plan, {"overlapped", {}, {}});
-  const auto has = [&](const Edge& edge) { return std::count(edges.begin(), edges.end(), edge) == 1; };
+  const auto has = [&](const Edge& edge) {
+    return std::count(edges.begin(), edges.end(), edge) == 1;
+  };
   EXPECT_TRUE(has({4, 0, 2}));  // target of step n waits for sync of step n - 2: one step ahead
   EXPECT_TRUE(has({0, 4, 0}));
   EXPECT_TRUE(has({4, 2, 1}));  // and the drafters join with sync once a round
@@ -81,13 +85,16 @@ TEST(Schedule, RefusesWithTheNames) {
             "phases: missing stage: drafter1; give each stage a phase");
   EXPECT_NE(phases({{"target0", "target0"}}).find("target0 is named twice"), std::string::npos);
   EXPECT_NE(phases({{"encoder"}}).find("no stage named \"encoder\""), std::string::npos);
-  EXPECT_NE(phases({{"drafter0", "drafter1"}, {"target0", "target1"}, {"sync"}}).find("cycle"), std::string::npos);
+  EXPECT_NE(phases({{"drafter0", "drafter1"}, {"target0", "target1"}, {"sync"}}).find("cycle"),
+            std::string::npos);
   EXPECT_NE(edge("target0@n+1", "sync@n").find("later step"), std::string::npos);
   EXPECT_NE(edge("sync@n", "target0@n").find("cycle"), std::string::npos);
-  for (const char* text : {"sync", "sync@", "sync@m", "sync@n+", "sync@n1", "sync@n+1x", "sync@n++1"})
+  for (const char* text :
+       {"sync", "sync@", "sync@m", "sync@n+", "sync@n1", "sync@n+1x", "sync@n++1"})
     EXPECT_NE(edge(text, "target0@n+9").find("is not of the form"), std::string::npos) << text;
   EXPECT_EQ(edge("sync@n-1", "target0@n"), "no error");
-  EXPECT_EQ(schedule_edges(plan, {"edges", {}, {{"sync@n", "target0@n+2"}}}), (std::vector<Edge>{{4, 0, 2}}));
+  EXPECT_EQ(schedule_edges(plan, {"edges", {}, {{"sync@n", "target0@n+2"}}}),
+            (std::vector<Edge>{{4, 0, 2}}));
 }
 
 }  // namespace
