@@ -258,7 +258,11 @@ TargetOutput Target::forward(const Tensor& tokens, KvCache& cache, const std::ve
     positions = std::max(positions, length + real[b]);
     for (int64_t i = 0; i < n; ++i) pass.positions.push_back(length + i);
   }
-  const Tensor mask = causal_mask(cache.lengths, real, n, positions, weights_->dtype());
+  // The heads that share a key head are queries of one product: [batch, kv_heads, group * n,
+  // head_dim].
+  const int64_t kv_heads = shape().kv_heads, group = shape().heads / kv_heads;
+  const Tensor mask =
+      causal_mask(cache.lengths, real, n, positions, weights_->dtype()).repeat({1, 1, group, 1});
   pass.layers = shape().layers;
   pass.taps = taps;
   pass.attend = [&](int64_t l, const Tensor& qkv) {
@@ -267,9 +271,10 @@ TargetOutput Target::forward(const Tensor& tokens, KvCache& cache, const std::ve
     Tensor& values = cache.values[static_cast<std::size_t>(l)];
     append(heads.keys, cache.lengths, real, keys);
     append(heads.values, cache.lengths, real, values);
-    return join_heads(torch::scaled_dot_product_attention(
-        heads.queries, keys.narrow(2, 0, positions), values.narrow(2, 0, positions), mask, 0, false,
-        std::nullopt, true));
+    const Tensor attended = torch::scaled_dot_product_attention(
+        heads.queries.reshape({batch, kv_heads, group * n, shape().head_dim}),
+        keys.narrow(2, 0, positions), values.narrow(2, 0, positions), mask);
+    return join_heads(attended.reshape({batch, shape().heads, n, shape().head_dim}));
   };
   const PassOutput out = run(*weights_, pass);
   for (std::size_t b = 0; b < real.size(); ++b) cache.lengths[b] += real[b];
