@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace headrace {
 
 // One file, immutable while it stands in a manifest.
@@ -30,6 +32,11 @@ struct Manifest {
   // The number of leading files that have this id; none where it is another manifest's.
   std::optional<std::size_t> prefix_with(const std::string& id) const;
 };
+
+// {"files": [{path, relative, size, sha256, full_sha256}]}. from_json: Error(bad_input) names a key that is
+// missing or of another type.
+void to_json(nlohmann::json& json, const Manifest& manifest);
+void from_json(const nlohmann::json& json, Manifest& manifest);
 
 // Walks --data arguments. A named file is taken whatever its name; in folders, files with the
 // extension of a text or source format. Passed over are: hidden folders, site-packages,

@@ -6,6 +6,7 @@
 
 namespace headrace {
 
+Action add_analyze(CLI::App& app);
 Action add_predict(CLI::App& app);
 Action add_doctor(CLI::App& app);
 

@@ -35,6 +35,7 @@ int run(CLI::App& app, int argc, char** argv) {
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
   app.require_subcommand(1);
   std::map<std::string, Action> actions;
+  actions["analyze"] = add_analyze(app);
   actions["predict"] = add_predict(app);
   actions["doctor"] = add_doctor(app);
   for (const auto& [name, summary] : train_commands) {

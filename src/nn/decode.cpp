@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "headrace/error.h"
+#include "nn/drafter.h"
+#include "nn/target.h"
 
 namespace headrace {
 namespace {
@@ -115,6 +117,39 @@ Verification verify_greedy(const Target& target, std::span<const std::int32_t> p
     ++result.passes;
   }
   result.seconds = seconds_since(start);
+  return result;
+}
+
+Decoder::Decoder(const GgufFile& target) : target_(std::make_shared<const Target>(Target::load(target, Precision::fp32))) {}
+
+void Decoder::use_drafter(const DrafterConfig& config, const SafeTensorsFile& weights) {
+  drafter_ = std::make_shared<const Drafter>(config, parameters_of(weights), target_->embedding(), target_->head());
+}
+
+DecodeResult Decoder::decode(std::span<const std::int32_t> prompt, const DecodeOptions& options) const {
+  return headrace::decode(*target_, drafter_.get(), prompt, options);
+}
+
+Verification Decoder::verify_greedy(std::span<const std::int32_t> prompt, std::span<const std::int32_t> tokens) const {
+  return headrace::verify_greedy(*target_, prompt, tokens);
+}
+
+std::vector<TokenScore> Decoder::score(std::span<const std::int32_t> tokens, std::size_t best) const {
+  if (tokens.size() < 2) fail(ErrorCode::bad_input, "a text of at least two tokens is needed");
+  torch::NoGradGuard no_grad;
+  check_fits(*target_, tokens.size(), 0);
+  KvCache cache = target_->make_cache(1, static_cast<std::int64_t>(tokens.size()));
+  const torch::Tensor scores = torch::log_softmax(target_->logits(target_->forward(row_of(tokens), cache, {}).hidden[0]), -1);
+  const auto [values, ids] = scores.topk(std::min(static_cast<std::int64_t>(best), scores.size(-1)), -1);
+  const auto all = scores.accessor<float, 2>();
+  const auto best_values = values.accessor<float, 2>();
+  const auto best_ids = ids.accessor<std::int64_t, 2>();
+  std::vector<TokenScore> result;
+  for (std::int64_t i = 0; i + 1 < scores.size(0); ++i) {
+    TokenScore score{.token = tokens[i + 1], .log_probability = all[i][tokens[i + 1]]};
+    for (std::int64_t k = 0; k < ids.size(1); ++k) score.best.emplace_back(static_cast<std::int32_t>(best_ids[i][k]), best_values[i][k]);
+    result.push_back(std::move(score));
+  }
   return result;
 }
 

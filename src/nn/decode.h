@@ -4,13 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "nn/drafter.h"
-#include "nn/target.h"
+#include "headrace/gguf.h"
+#include "headrace/safetensors.h"
+#include "nn/drafter_config.h"
 
 namespace headrace {
+
+class Drafter;
+class Target;
 
 struct DecodeOptions {
   std::int64_t max_tokens = 128;
@@ -50,5 +55,29 @@ struct Verification {
 // Decodes one token at a time, greedily, along `tokens` (after a difference it goes on from the emitted token), and
 // reports each place where the greedy choice is another.
 Verification verify_greedy(const Target& target, std::span<const std::int32_t> prompt, std::span<const std::int32_t> tokens);
+
+// A position's token, its log-probability, and the most likely tokens with theirs.
+struct TokenScore {
+  std::int32_t token = 0;
+  double log_probability = 0;
+  std::vector<std::pair<std::int32_t, double>> best;
+};
+
+// A target in fp32, with a drafter or without, for the commands that generate and show.
+class Decoder {
+ public:
+  explicit Decoder(const GgufFile& target);
+  // Weights as a checkpoint's model.safetensors has them.
+  void use_drafter(const DrafterConfig& config, const SafeTensorsFile& weights);
+
+  DecodeResult decode(std::span<const std::int32_t> prompt, const DecodeOptions& options) const;
+  Verification verify_greedy(std::span<const std::int32_t> prompt, std::span<const std::int32_t> tokens) const;
+  // Of each token after the first. Error(bad_input) for fewer than two tokens or more than the model's context.
+  std::vector<TokenScore> score(std::span<const std::int32_t> tokens, std::size_t best) const;
+
+ private:
+  std::shared_ptr<const Target> target_;
+  std::shared_ptr<const Drafter> drafter_;
+};
 
 }  // namespace headrace

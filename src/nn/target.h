@@ -8,12 +8,9 @@
 #include <vector>
 
 #include "nn/llama_shape.h"
+#include "nn/precision.h"
 
 namespace headrace {
-
-enum class Precision { fp32, bf16 };
-// bf16 where this CPU has bf16 dot products (AVX512-BF16 or AMX), else fp32.
-Precision native_precision();
 
 // Keys and values of `batch` sequences; sequence b holds lengths[b] positions.
 struct KvCache {

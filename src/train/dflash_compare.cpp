@@ -13,7 +13,7 @@
 namespace headrace {
 namespace {
 
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+double largest_difference(std::span<const float> a, std::span<const float> b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
   return largest;
@@ -60,7 +60,7 @@ Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const
     } else {
       comparison.placement_distance = largest_difference(first_weights, trainer.weights());
     }
-    if (i == 0) first_weights = trainer.weights();
+    if (i == 0) first_weights.assign(trainer.weights().begin(), trainer.weights().end());
     comparison.runs.push_back(std::move(compared));
   }
   comparison.same_weights = comparison.runs[0].run.weights_sha256 == comparison.runs[1].run.weights_sha256 &&

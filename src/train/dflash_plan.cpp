@@ -12,7 +12,8 @@ namespace {
 const char* const kStages[] = {"load", "target", "drafter", "sync"};
 
 std::vector<Channel> channels(const DflashOptions& options) {
-  return {{.name = "batches", .items = 2 * options.drafters},
+  // Batches of tokens are small; eight of them cover the time in which the source reads its next window.
+  return {{.name = "batches", .items = 8 * options.drafters},
           {.name = "features", .items = options.depth * options.drafters, .bytes = options.channel_bytes}};
 }
 

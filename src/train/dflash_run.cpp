@@ -41,13 +41,13 @@ double median(std::vector<double> values) {
   return (values[half] + *std::max_element(values.begin(), values.begin() + half)) / 2;
 }
 
-Plan with_measured_costs(Plan plan, const std::vector<Span>& spans) {
+Plan with_measured_costs(Plan plan, const TraceHeader& header, const std::vector<Span>& spans) {
   for (Stage& stage : plan.stages) {
     std::vector<double> durations, later;
     // A stage that holds several devices has a span on each: count those of its first device.
     for (const Span& span : spans) {
       if (span.kind == SpanKind::wait || span.stage != stage.name) continue;
-      if (stage.replicas == 1 && plan.resources[span.device].name != stage.on.front()) continue;
+      if (stage.replicas == 1 && header.devices[span.device] != stage.on.front()) continue;
       const double seconds = static_cast<double>(span.end_ns - span.start_ns) * 1e-9;
       durations.push_back(seconds);
       if (span.step > 0) later.push_back(seconds);
@@ -97,7 +97,7 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64
   run.header = recorder.header();
   run.spans = recorder.spans();
   run.accounting = account(run.header, run.spans);
-  run.plan = with_measured_costs(placed.plan, run.spans);
+  run.plan = with_measured_costs(placed.plan, run.header, run.spans);
   if (run.steps > 0) run.bound_seconds = bound(run.plan);
   return run;
 }

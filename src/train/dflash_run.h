@@ -37,7 +37,7 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64
                    const std::function<bool(const StepLog&)>& on_step);
 
 // The plan with each stage's cost replaced by its span's durations (the first step left out where there are others).
-Plan with_measured_costs(Plan plan, const std::vector<Span>& spans);
+Plan with_measured_costs(Plan plan, const TraceHeader& header, const std::vector<Span>& spans);
 
 double median(std::vector<double> values);  // 0 where empty
 

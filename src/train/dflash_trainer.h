@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,9 @@ class DflashTrainer {
   std::shared_ptr<const TokenBatch> load();  // null at the end of the data
   std::shared_ptr<const FeatureBatch> features(std::shared_ptr<const TokenBatch> batch, const std::function<bool()>& stopping) const;
   void backward(std::uint64_t replica, const FeatureBatch& batch);
-  void update();  // reduces the replicas' gradients in order, steps the optimizer, refreshes the replicas
+  // Reduces the replicas' gradients in order, steps the optimizer, refreshes the replicas. Where it throws, the step
+  // has not happened.
+  void update();
 
   // Learning rates are those of a run of so many steps. 0: not known yet, so no decay.
   void set_total_steps(std::uint64_t steps);
@@ -56,9 +59,7 @@ class DflashTrainer {
   const std::vector<StepLog>& log() const;
   const Drafter& drafter() const;
   std::string weights_sha256() const;
-  std::vector<float> weights() const;  // flat, in the order of names
-  // False where an update() was cut short by an error: its state must not be saved.
-  bool consistent() const;
+  std::span<const float> weights() const;  // fp32 master weights, flat, in the order of names
   CheckpointContent checkpoint() const;  // borrows the weights
 
  private:

@@ -5,7 +5,6 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "headrace/error.h"
 #include "headrace/prompts.h"
@@ -23,14 +22,13 @@ namespace {
 
 constexpr std::int64_t kEvaluationTokens = 48;
 
-Drafter open_drafter(const std::string& path, const Target& target, const std::string& target_path) {
+void open_drafter(Decoder& decoder, const std::string& path, const GgufFile& target, const std::string& target_path) {
   const CheckpointFiles checkpoint =
       open_checkpoint(path, [](const std::string& warning) { fmt::print(stderr, "headrace: {}\n", warning); });
-  const DrafterConfig config = drafter_config(checkpoint);
-  DrafterConfig expected = config;
-  expected.target = target.shape();
-  check_drafter_files(checkpoint, expected, sha256_file(target_path));
-  return Drafter(config, load_parameters(checkpoint.model), target.embedding(), target.head());
+  DrafterConfig config = drafter_config(checkpoint);
+  config.target = llama_shape(target);
+  check_drafter_files(checkpoint, config, sha256_file(target_path));
+  decoder.use_drafter(config, checkpoint.model);
 }
 
 // Prints the tokens that form whole UTF-8 characters; the rest waits for its next byte.
@@ -70,8 +68,7 @@ class Stream {
 struct Session {
   const GenerateOptions& options;
   const Tokenizer& tokenizer;
-  const Target& target;
-  const Drafter* drafter;
+  const Decoder& decoder;
 
   std::uint64_t tokens = 0, passes = 0, prompts = 0, near_ties = 0, wrong = 0;
   double seconds = 0, plain_seconds = 0;
@@ -80,7 +77,7 @@ struct Session {
     DecodeOptions decoding{.max_tokens = max_tokens, .temperature = options.temperature, .seed = options.seed};
     if (stop_at_end) decoding.is_end = [this](std::int32_t id) { return tokenizer.is_end(id); };
     if (stream) decoding.emit = [stream](std::int32_t id) { stream->token(id); return true; };
-    const DecodeResult result = decode(target, drafter, prompt, decoding);
+    const DecodeResult result = decoder.decode(prompt, decoding);
     if (stream) stream->finish();
     ++prompts;
     tokens += result.tokens.size();
@@ -91,7 +88,7 @@ struct Session {
   }
 
   void verify(const std::vector<std::int32_t>& prompt, const std::vector<std::int32_t>& emitted) {
-    const Verification verification = verify_greedy(target, prompt, emitted);
+    const Verification verification = decoder.verify_greedy(prompt, emitted);
     plain_seconds += verification.seconds;
     for (const Difference& difference : verification.differences) {
       ++(difference.near_tie() ? near_ties : wrong);
@@ -121,11 +118,10 @@ int generate(const GenerateOptions& options) {
   const std::string path = find_model(options.target);
   const GgufFile file = GgufFile::open(path);
   const Tokenizer tokenizer = Tokenizer::from(file);
-  const Target target = Target::load(file, Precision::fp32);
-  std::optional<Drafter> drafter;
-  if (!options.drafter.empty()) drafter.emplace(open_drafter(options.drafter, target, path));
+  Decoder decoder(file);
+  if (!options.drafter.empty()) open_drafter(decoder, options.drafter, file, path);
 
-  Session session{options, tokenizer, target, drafter ? &*drafter : nullptr};
+  Session session{options, tokenizer, decoder};
   std::string text;
   if (options.evaluation) {
     ProgressLine progress("prompts");

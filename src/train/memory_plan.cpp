@@ -2,7 +2,7 @@
 
 #include "headrace/error.h"
 #include "headrace/quantity.h"
-#include "nn/target.h"
+#include "nn/precision.h"
 
 namespace headrace {
 namespace {

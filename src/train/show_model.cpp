@@ -7,33 +7,21 @@
 #include "headrace/gguf.h"
 #include "headrace/thread.h"
 #include "headrace/tokenizer.h"
-#include "nn/target.h"
+#include "nn/decode.h"
+#include "nn/llama_shape.h"
 #include "nn/threads.h"
 #include "train/generate_options.h"
 
 namespace headrace {
 namespace {
 
-constexpr std::int64_t kBest = 10;
+constexpr std::size_t kBest = 10;
 
-// For each token after the first: its log-probability and the best ones. [{token, logprob, top: [[id, logprob]...]}]
+// [{token, logprob, top: [[id, logprob]...]}] of each token after the first.
 nlohmann::json log_probabilities(const GgufFile& file, const std::vector<std::int32_t>& ids) {
-  if (ids.size() < 2) fail(ErrorCode::bad_input, "--logits needs a text of at least two tokens");
-  torch::NoGradGuard no_grad;
   set_compute_threads(static_cast<int>(allowed_cores().size()));
-  const Target target = Target::load(file, Precision::fp32);
-  const auto size = static_cast<std::int64_t>(ids.size());
-  if (size > target.shape().context) fail(ErrorCode::bad_input, "--logits: {} tokens exceed the model's context of {}", size, target.shape().context);
-  KvCache cache = target.make_cache(1, size);
-  const torch::Tensor tokens = torch::from_blob(const_cast<std::int32_t*>(ids.data()), {1, size}, torch::kInt32).to(torch::kInt64);
-  const torch::Tensor scores = torch::log_softmax(target.logits(target.forward(tokens, cache, {}).hidden[0]), -1);
-  const auto [values, best] = scores.topk(std::min(kBest, scores.size(-1)), -1);
   nlohmann::json rows = nlohmann::json::array();
-  for (std::int64_t i = 0; i + 1 < size; ++i) {
-    nlohmann::json top = nlohmann::json::array();
-    for (std::int64_t k = 0; k < best.size(1); ++k) top.push_back({best[i][k].item<std::int64_t>(), values[i][k].item<float>()});
-    rows.push_back({{"token", ids[i + 1]}, {"logprob", scores[i][ids[i + 1]].item<float>()}, {"top", top}});
-  }
+  for (const TokenScore& score : Decoder(file).score(ids, kBest)) rows.push_back({{"token", score.token}, {"logprob", score.log_probability}, {"top", score.best}});
   return rows;
 }
 

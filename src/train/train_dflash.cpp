@@ -150,9 +150,9 @@ class Training {
     saved_ = trainer_.steps();
   }
 
-  // After an error: the last completed step, unless the error struck inside an update or the disk is the error.
+  // After an error: the last completed step.
   void save_what_can_be() noexcept {
-    if (!trainer_.consistent() || trainer_.steps() == 0 || saved_ == trainer_.steps()) return;
+    if (trainer_.steps() == 0 || saved_ == trainer_.steps()) return;
     try {
       save();
       fmt::print(stderr, "the state after step {} is saved in {}\n", trainer_.steps(), out_);
@@ -164,6 +164,7 @@ class Training {
   void write_files(const DflashRun& run) {
     write_trace((fs::path(out_) / "trace.json").string(), run.header, run.spans);
     write_file_atomically((fs::path(out_) / "plan.yaml").string(), write_plan(run.plan));
+    write_file_atomically((fs::path(out_) / "timeline.svg").string(), timeline_svg(run.header, run.spans));
   }
 
   void finish(DflashOutcome& outcome) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 #include <rapidcheck.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -194,6 +196,17 @@ TEST(Fingerprint, LargeFilesAreSampledAndHashedWholeOnRequest) {
   EXPECT_NE(refusal([&] { check_unchanged(full, take(true)); }), "");
   bytes.back() = 'y';
   EXPECT_NE(refusal([&] { check_unchanged(sampled, take(false)); }), "");
+}
+
+TEST(Manifest, ComesBackFromJson) {
+  const TempFolder folder;
+  folder.write("a.py", "x = 1\n");
+  folder.write("b/c.txt", "text");
+  const Manifest manifest = scan({folder.path()});
+  const Manifest back = nlohmann::json(manifest).get<Manifest>();
+  EXPECT_EQ(back.files, manifest.files);
+  EXPECT_EQ(back.id(), manifest.id());
+  EXPECT_THROW(nlohmann::json({{"files", {{{"path", 1}}}}}).get<Manifest>(), Error);
 }
 
 TEST(HeldOut, IsFivePercentOfTheNames) {

@@ -1,15 +1,12 @@
-// The commands of headrace-train. Each adds itself to the parser and, where it was chosen, sets the action to run.
+// The commands of headrace-train. Each adds itself to the command line and returns what to do where it is chosen.
 #pragma once
-
-#include <cstdint>
-#include <string>
 
 #include "cli/exit.h"
 
 namespace headrace {
 
-void add_dflash(CLI::App& train, Action& action);
-void add_generate(CLI::App& app, Action& action);
-void add_model(CLI::App& app, Action& action);
+Action add_dflash(CLI::App& train);
+Action add_generate(CLI::App& app);
+Action add_model(CLI::App& app);
 
 }  // namespace headrace

@@ -14,7 +14,7 @@ void add_bytes(CLI::App& app, const std::string& name, std::uint64_t& value, con
 
 }  // namespace
 
-void add_dflash(CLI::App& train, Action& action) {
+Action add_dflash(CLI::App& train) {
   auto options = std::make_shared<DflashOptions>();
   DflashOptions& o = *options;
   CLI::App& app = *train.add_subcommand("dflash", "Train a DFlash drafter beside a frozen target model");
@@ -65,11 +65,11 @@ void add_dflash(CLI::App& train, Action& action) {
   app.add_flag("--follow", o.follow, "Take up files that were added since the run that is resumed");
   app.add_flag("--dry-run", o.dry_run, "Print plan, memory and time, and train nothing");
   app.add_flag("--json", o.json, "Print one JSON object at the end");
-  app.callback([options, &app, &action] {
+  return [options, &app] {
     for (const CLI::Option* option : app.get_options())
       if (option->count() > 0) options->given.insert(option->get_name());
-    action = [options] { return train_dflash(*options); };
-  });
+    return train_dflash(*options);
+  };
 }
 
 }  // namespace headrace

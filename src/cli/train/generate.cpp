@@ -3,7 +3,7 @@
 
 namespace headrace {
 
-void add_generate(CLI::App& parent, Action& action) {
+Action add_generate(CLI::App& parent) {
   auto options = std::make_shared<GenerateOptions>();
   GenerateOptions& o = *options;
   CLI::App& app = *parent.add_subcommand("generate", "Generate text, speculatively and losslessly where a drafter is given");
@@ -20,7 +20,7 @@ void add_generate(CLI::App& parent, Action& action) {
   app.add_option("--threads", o.threads, "Compute threads (all cores)");
   app.add_flag("--verify", o.verify, "Compare with plain greedy decoding, one token at a time");
   app.add_flag("--json", o.json, "Print one JSON object at the end");
-  app.callback([options, &action] { action = [options] { return generate(*options); }; });
+  return [options] { return generate(*options); };
 }
 
 }  // namespace headrace

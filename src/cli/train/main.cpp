@@ -1,43 +1,43 @@
 // headrace-train: the commands that need libtorch. `headrace` starts it in its place.
+#include <map>
 #include <vector>
 
 #include "cli/train/arguments.h"
 #include "cli/train/commands.h"
 
+namespace headrace {
 namespace {
 
 // The arguments as main() gets them, with --config expanded behind the words that name the command.
 std::vector<std::string> expanded(int argc, char** argv) {
-  using headrace::expand_config;
-  std::vector<std::string> words{argv[0]}, rest;
+  std::vector<std::string> words{argv[0]};
   int i = 1;
   while (i < argc && argv[i][0] != '-') words.emplace_back(argv[i++]);
-  rest = expand_config({argv + i, argv + argc});
-  words.insert(words.end(), rest.begin(), rest.end());
+  for (std::string& word : expand_config({argv + i, argv + argc})) words.push_back(std::move(word));
   return words;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  using namespace headrace;
-  CLI::App app("Headrace: training and generation.", "headrace");
+int run(CLI::App& app, int argc, char** argv) {
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
   app.require_subcommand(1);
-  Action action;
   CLI::App& train = *app.add_subcommand("train", "Train a model beside another one");
   train.require_subcommand(1);
-  add_dflash(train, action);
-  add_generate(app, action);
-  add_model(app, action);
-  std::vector<std::string> words;
-  try {
-    words = expanded(argc, argv);
-  } catch (const Error& error) {
-    fmt::print(stderr, "headrace: {}\n", error.what());
-    return error.exit_status();
-  }
+  std::map<std::string, Action> actions;
+  actions["headrace train dflash"] = add_dflash(train);
+  actions["headrace generate"] = add_generate(app);
+  actions["headrace model"] = add_model(app);
+
+  std::vector<std::string> words = expanded(argc, argv);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
-  return run_command(app, static_cast<int>(pointers.size()), pointers.data(), [&] { return action(); });
+  app.parse(static_cast<int>(pointers.size()), pointers.data());
+  return actions.at(command_name(app))();
+}
+
+}  // namespace
+}  // namespace headrace
+
+int main(int argc, char** argv) {
+  CLI::App app("Headrace: training and generation.", "headrace");
+  return headrace::run_command(app, [&] { return headrace::run(app, argc, argv); });
 }

@@ -3,7 +3,7 @@
 
 namespace headrace {
 
-void add_model(CLI::App& parent, Action& action) {
+Action add_model(CLI::App& parent) {
   auto options = std::make_shared<ModelOptions>();
   ModelOptions& o = *options;
   CLI::App& app = *parent.add_subcommand("model", "Show a model file: sizes, tokenizer, log-probabilities");
@@ -12,11 +12,11 @@ void add_model(CLI::App& parent, Action& action) {
   CLI::Option* tokenize = app.add_option("--tokenize", o.tokenize, "Print the token ids of a text");
   CLI::Option* logits = app.add_option("--logits", o.logits, "Print each token's log-probability and the five best");
   app.add_flag("--json", o.json, "Print one JSON object");
-  app.callback([options, tokenize, logits, &action] {
+  return [options, tokenize, logits] {
     options->has_tokenize = tokenize->count() > 0;
     options->has_logits = logits->count() > 0;
-    action = [options] { return show_model(*options); };
-  });
+    return show_model(*options);
+  };
 }
 
 }  // namespace headrace

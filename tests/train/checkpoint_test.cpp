@@ -1,0 +1,117 @@
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "headrace/error.h"
+#include "nn_files/temporary_folder.h"
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryFolder;
+
+CheckpointContent content_of(std::uint64_t step, const std::vector<float>& weights) {
+  const auto* data = reinterpret_cast<const std::byte*>(weights.data());
+  const SafeTensor tensor{"fc.weight", "F32", {static_cast<std::int64_t>(weights.size())}, data, weights.size() * sizeof(float)};
+  return {step, {{"block_size", 8}}, {{"step", step}}, {tensor}, {tensor}, std::string(64, 'a')};
+}
+
+void flip_byte(const fs::path& path, std::int64_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(at);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(at);
+  file.put(byte);
+}
+
+struct Warnings {
+  std::vector<std::string> lines;
+  std::function<void(const std::string&)> take() {
+    return [this](const std::string& line) { lines.push_back(line); };
+  }
+};
+
+TEST(Checkpoint, ComesBackAsItWas) {
+  const TemporaryFolder folder;
+  const std::vector<float> weights{1.5f, -2, 3};
+  write_checkpoint(folder.path(), content_of(7, weights));
+  Warnings warnings;
+  const CheckpointFiles files = open_checkpoint(folder.path(), warnings.take());
+  EXPECT_EQ(files.step, 7u);
+  EXPECT_EQ(files.state.at("step"), 7);
+  EXPECT_EQ(files.target_sha256, std::string(64, 'a'));
+  const SafeTensor& tensor = files.model.tensor("fc.weight");
+  EXPECT_EQ(std::memcmp(tensor.data, weights.data(), tensor.bytes), 0);
+  EXPECT_TRUE(warnings.lines.empty());
+  EXPECT_EQ(open_checkpoint((folder / "step-7").string(), warnings.take()).step, 7u);
+}
+
+TEST(Checkpoint, KeepsTheLastTwoAndNamesTheNewest) {
+  const TemporaryFolder folder;
+  for (const std::uint64_t step : {3, 9, 27, 81}) write_checkpoint(folder.path(), content_of(step, {1}));
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path())) names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"step-27", "step-81", "latest"}));
+  std::string latest;
+  std::getline(std::ifstream(folder / "latest"), latest);
+  EXPECT_EQ(latest, "step-81");
+}
+
+// A flipped byte anywhere in any file: the older one is used and the damaged one named; asked for directly it is refused.
+TEST(Checkpoint, DamageIsFoundInEveryFile) {
+  for (const std::string file : {"config.json", "model.safetensors", "optimizer.safetensors", "state.json", "MANIFEST"}) {
+    const TemporaryFolder folder;
+    write_checkpoint(folder.path(), content_of(1, {1, 2, 3}));
+    write_checkpoint(folder.path(), content_of(2, {4, 5, 6}));
+    flip_byte(folder.path() / "step-2" / file, 5);
+    Warnings warnings;
+    EXPECT_EQ(open_checkpoint(folder.path(), warnings.take()).step, 1u) << file;
+    ASSERT_EQ(warnings.lines.size(), 1u) << file;
+    EXPECT_NE(warnings.lines[0].find("step-2"), std::string::npos);
+    EXPECT_THROW(open_checkpoint((folder / "step-2").string(), warnings.take()), Error) << file;
+  }
+}
+
+TEST(Checkpoint, UnfinishedFoldersAreNotSeen) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder.path(), content_of(1, {1}));
+  fs::create_directories(folder / ".writing-step-2");
+  fs::create_directories(folder / "step-x");
+  Warnings warnings;
+  EXPECT_EQ(open_checkpoint(folder.path(), warnings.take()).step, 1u);
+}
+
+TEST(Checkpoint, EmptyAndMissingFoldersAreRefusedByName) {
+  const TemporaryFolder folder;
+  Warnings warnings;
+  try {
+    open_checkpoint(folder.path(), warnings.take());
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::bad_input);
+    EXPECT_NE(std::string(e.what()).find(folder.path().string()), std::string::npos);
+  }
+  EXPECT_THROW(open_checkpoint((folder / "nowhere").string(), warnings.take()), Error);
+}
+
+TEST(Checkpoint, AFailedWriteLeavesTheOthersAlone) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder.path(), content_of(1, {1}));
+  std::ofstream(folder / ".writing-step-2") << "a file where the folder should go";
+  fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  if (::access(folder.path().c_str(), W_OK) == 0) {
+    fs::permissions(folder.path(), fs::perms::owner_all);
+    GTEST_SKIP() << "root writes anywhere";
+  }
+  EXPECT_THROW(write_checkpoint(folder.path(), content_of(2, {2})), Error);
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  Warnings warnings;
+  EXPECT_EQ(open_checkpoint(folder.path(), warnings.take()).step, 1u);
+}
+
+}  // namespace
+}  // namespace headrace

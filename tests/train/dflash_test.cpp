@@ -1,0 +1,226 @@
+// Whole runs of `train dflash` beside a small random model: what is trained, under every schedule, resumed, refused.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "data/temp_folder.h"
+#include "gguf_writer.h"
+#include "headrace/error.h"
+#include "headrace/trace_reader.h"
+#include "train/checkpoint.h"
+#include "train/dflash_options.h"
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::RandomLlama;
+using testing::TempFolder;
+
+class Dflash : public ::testing::Test {
+ protected:
+  Dflash() {
+    model_ = testing::write_random_llama(folder_.path(), RandomLlama{.layers = 8});
+    std::mt19937 random(3);
+    for (int file = 0; file < 30; ++file) {
+      std::string text;
+      for (int line = 0; line < 40; ++line) text += fmt::format("def f{}(x):\n    return x + {}\n", random() % 20, random() % 10);
+      folder_.write(fmt::format("data/file{}.py", file), text);
+    }
+  }
+
+  DflashOptions options(const std::string& out) const {
+    DflashOptions o;
+    o.target = model_;
+    o.data = {folder_ / "data"};
+    o.out = folder_ / out;
+    o.steps = 6;
+    o.batch = 2;
+    o.length = 48;
+    o.anchors = 6;
+    o.block = 4;
+    o.taps = 3;
+    o.layers = 1;
+    o.evaluate = false;
+    o.json = true;
+    return o;
+  }
+
+  nlohmann::json train(const DflashOptions& o) const {
+    ::testing::internal::CaptureStdout();
+    int status = -1;
+    try {
+      status = train_dflash(o);
+    } catch (...) {
+      ::testing::internal::GetCapturedStdout();
+      throw;
+    }
+    const std::string text = ::testing::internal::GetCapturedStdout();
+    EXPECT_EQ(status, 0);
+    return nlohmann::json::parse(text);
+  }
+
+  TempFolder folder_;
+  std::string model_;
+};
+
+TEST_F(Dflash, EveryScheduleAndPlacementTrainsTheSameWeights) {
+  for (const std::uint64_t drafters : {1, 2}) {
+    std::set<std::string> hashes;
+    int run = 0;
+    for (const std::string schedule : {"lockstep", "overlapped", "async"})
+      for (const std::uint64_t targets : {1, 2, 3}) {
+        DflashOptions o = options(fmt::format("out-{}-{}", drafters, run++));
+        o.schedule = schedule;
+        o.targets = targets;
+        o.drafters = drafters;
+        hashes.insert(train(o).at("weights_sha256"));
+      }
+    EXPECT_EQ(hashes.size(), 1u) << drafters;
+  }
+}
+
+TEST_F(Dflash, TwoDraftersTrainAsOneWithTheDoubleBatch) {
+  DflashOptions one = options("one"), two = options("two");
+  one.batch = 4;
+  two.drafters = 2;
+  const double a = train(one).at("loss_last"), b = train(two).at("loss_last");
+  EXPECT_NEAR(a, b, 1e-2 * a);
+}
+
+TEST_F(Dflash, ResumeGivesTheWeightsOfAnUninterruptedRun) {
+  DflashOptions whole = options("whole");
+  whole.steps = 9;
+  whole.checkpoint_every = 4;
+  const std::string expected = train(whole).at("weights_sha256");
+  // Kept are step 8 and step 9. Go on from 8, then again from what that run left at its own step 8.
+  std::string from = folder_ / "whole/step-8";
+  for (const std::string out : {"second", "third"}) {
+    DflashOptions resumed;
+    resumed.resume = from;
+    resumed.out = folder_ / out;
+    resumed.evaluate = false;
+    resumed.json = true;
+    resumed.schedule = out == "second" ? "lockstep" : "async";
+    resumed.depth = out == "second" ? 1 : 3;
+    resumed.checkpoint_every = 1;
+    resumed.given = {"--schedule", "--depth"};
+    EXPECT_EQ(train(resumed).at("weights_sha256"), expected) << out;
+  }
+}
+
+TEST_F(Dflash, OnePassTrainsEveryRowOnceAndEndsWithThePartialStep) {
+  DflashOptions o = options("pass");
+  o.steps = 0;
+  o.batch = 5;
+  o.drafters = 2;
+  const nlohmann::json result = train(o);
+  DflashOptions small = options("pass-small");
+  small.steps = 0;
+  small.batch = 1;
+  const nlohmann::json one_by_one = train(small);
+  EXPECT_EQ(result.at("tokens"), one_by_one.at("tokens"));
+  const auto rows = one_by_one.at("steps").get<std::uint64_t>();
+  EXPECT_EQ(result.at("steps").get<std::uint64_t>(), (rows + 9) / 10);
+}
+
+TEST_F(Dflash, SharesAddUpAndTheTraceSaysTheSame) {
+  const nlohmann::json result = train(options("out"));
+  for (const auto& device : result.at("devices")) {
+    double sum = 0;
+    for (const char* key : {"busy", "starved", "back_pressured", "synchronising", "host", "startup", "tail"}) sum += device.at(key).get<double>();
+    EXPECT_NEAR(sum, 1, 1e-9);
+  }
+  EXPECT_EQ(result.at("devices").size(), 2u);
+  EXPECT_GT(result.at("bound_seconds").get<double>(), 0);
+  EXPECT_TRUE(fs::exists(folder_ / "out/report.html"));
+  EXPECT_TRUE(fs::exists(folder_ / "out/plan.yaml"));
+}
+
+TEST_F(Dflash, ADelayedGradientIsAnotherRun) {
+  DflashOptions delayed = options("delayed");
+  delayed.grad_delay = 1;
+  EXPECT_NE(train(delayed).at("weights_sha256"), train(options("prompt")).at("weights_sha256"));
+}
+
+TEST_F(Dflash, TheLossFalls) {
+  DflashOptions o = options("falls");
+  o.steps = 60;
+  o.learning_rate = 3e-3;
+  const nlohmann::json result = train(o);
+  EXPECT_LT(result.at("loss_last").get<double>(), 0.8 * result.at("loss_first").get<double>());
+}
+
+// Each case: a change to good options, and words that the message must hold.
+struct Refusal {
+  const char* name;
+  std::function<void(DflashOptions&, const TempFolder&)> change;
+  std::vector<std::string> words;
+};
+
+TEST_F(Dflash, BadInputIsRefusedWithItsNameBeforeAnythingIsWritten) {
+  folder_.write("used/file", "x");
+  folder_.write("empty/.hidden", "x");
+  folder_.write("notamodel.gguf", "GGUF but not really");
+  const std::vector<Refusal> refusals = {
+      {"out exists", [](auto& o, auto& f) { o.out = f / "used"; }, {"used", "exists"}},
+      {"no data", [](auto& o, auto& f) { o.data = {f / "nowhere"}; }, {"nowhere"}},
+      {"no text", [](auto& o, auto& f) { o.data = {f / "empty"}; }, {"empty"}},
+      {"no model", [](auto& o, auto&) { o.target = "nosuchmodel.gguf"; }, {"nosuchmodel.gguf"}},
+      {"not a model", [](auto& o, auto& f) { o.target = f / "notamodel.gguf"; }, {"notamodel.gguf"}},
+      {"too long", [](auto& o, auto&) { o.length = 4096; }, {"--length", "4096", "256"}},
+      {"too many taps", [](auto& o, auto&) { o.taps = 9; }, {"--taps", "9"}},
+      {"memory", [](auto& o, auto&) { o.memory = 1 << 20; }, {"--memory", "1 MiB", "lower"}},
+      {"schedule", [](auto& o, auto&) { o.schedule = "fast"; }, {"--schedule", "fast", "async"}},
+      {"seconds", [](auto& o, auto&) { o.steps = 0; o.seconds = 1; o.deterministic = true; }, {"--deterministic", "--steps"}},
+      {"resume", [](auto& o, auto& f) { o.resume = f / "empty"; }, {"empty", "checkpoint"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    DflashOptions o = options("refused");
+    refusal.change(o, folder_);
+    try {
+      train(o);
+      ADD_FAILURE() << refusal.name;
+    } catch (const Error& e) {
+      for (const std::string& word : refusal.words) EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << refusal.name << ": " << e.what();
+    }
+    EXPECT_FALSE(fs::exists(folder_ / "refused")) << refusal.name;
+  }
+}
+
+TEST_F(Dflash, ACheckpointOfAnotherModelOrOtherDataIsRefused) {
+  train(options("first"));
+  const std::string other = testing::write_random_llama(folder_ / "other", RandomLlama{.layers = 8}, 2);
+  DflashOptions o;
+  o.resume = folder_ / "first";
+  o.target = other;
+  o.steps = 12;
+  o.given = {"--target", "--steps"};
+  EXPECT_THROW(
+      {
+        try {
+          train(o);
+        } catch (const Error& e) {
+          EXPECT_NE(std::string(e.what()).find("another target"), std::string::npos) << e.what();
+          throw;
+        }
+      },
+      Error);
+  folder_.write("data/file3.py", "print('changed')\n");
+  o.target = model_;
+  EXPECT_THROW(
+      {
+        try {
+          train(o);
+        } catch (const Error& e) {
+          EXPECT_NE(std::string(e.what()).find("file3.py"), std::string::npos) << e.what();
+          throw;
+        }
+      },
+      Error);
+}
+
+}  // namespace
+}  // namespace headrace
