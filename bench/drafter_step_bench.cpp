@@ -1,5 +1,6 @@
-// One training step of the drafter on one thread, piece by piece, beside its matrix products alone (the floor): SmolLM2-135M's
-// sizes, 4 rows of 256 tokens, 64 anchors a row, block 8, 2 layers, bfloat16. Each piece's best and median of the runs.
+// One training step of the drafter on one thread, piece by piece, beside its matrix products alone
+// (the floor): SmolLM2-135M's sizes, 4 rows of 256 tokens, 64 anchors a row, block 8, 2 layers,
+// bfloat16. Each piece's best and median of the runs.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -22,20 +23,27 @@ struct Timing {
   void time(const std::function<void()>& f) {
     const auto start = std::chrono::steady_clock::now();
     f();
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   double best() const { return *std::min_element(seconds.begin(), seconds.end()); }
   double median() const {
     auto sorted = seconds;
-    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+    std::nth_element(sorted.begin(),
+                     sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
     return sorted[sorted.size() / 2];
   }
-  void print(const char* what) const { fmt::print("{:<34} {:8.1f} ms best {:8.1f} ms median\n", what, best() * 1e3, median() * 1e3); }
+  void print(const char* what) const {
+    fmt::print("{:<34} {:8.1f} ms best {:8.1f} ms median\n", what, best() * 1e3, median() * 1e3);
+  }
 };
 
 // x W^T with its two backward products; the input's only where it is asked for.
-void products(std::int64_t rows, std::int64_t in, std::int64_t out, bool input_gradient, std::vector<std::function<void()>>& list) {
-  const Tensor x = torch::randn({rows, in}).to(torch::kBFloat16), w = torch::randn({out, in}).to(torch::kBFloat16), dy = torch::randn({rows, out}).to(torch::kBFloat16);
+void products(std::int64_t rows, std::int64_t in, std::int64_t out, bool input_gradient,
+              std::vector<std::function<void()>>& list) {
+  const Tensor x = torch::randn({rows, in}).to(torch::kBFloat16),
+               w = torch::randn({out, in}).to(torch::kBFloat16),
+               dy = torch::randn({rows, out}).to(torch::kBFloat16);
   list.push_back([=] {
     torch::linear(x, w);
     torch::mm(dy.t(), x);
@@ -47,7 +55,15 @@ int run(int repetitions) {
   at::set_num_threads(1);
   torch::manual_seed(1);
   DrafterConfig config;
-  config.target = {.hidden = 576, .layers = 30, .heads = 9, .kv_heads = 3, .head_dim = 64, .ffn = 1536, .vocab = 49152, .context = 2048, .rope_base = 100000};
+  config.target = {.hidden = 576,
+                   .layers = 30,
+                   .heads = 9,
+                   .kv_heads = 3,
+                   .head_dim = 64,
+                   .ffn = 1536,
+                   .vocab = 49152,
+                   .context = 2048,
+                   .rope_base = 100000};
   config.taps = {1, 8, 14, 20, 27};
   const LlamaShape& s = config.target;
   const std::int64_t rows = 4, length = 256, anchors = 64;
@@ -59,8 +75,10 @@ int run(int repetitions) {
   flatten(layout, start, weights);
   Optimizer optimizer(layout, weights, {});
   std::vector<GradientBucket> bucket(1, GradientBucket(layout));
-  const DraftBatch batch{torch::randn({rows, length, 5 * s.hidden}).to(torch::kBFloat16), torch::randint(s.vocab, {rows, length}, torch::kInt64),
-                         torch::full({rows}, length, torch::kInt64), torch::arange(anchors).mul(4).repeat({rows, 1})};
+  const DraftBatch batch{torch::randn({rows, length, 5 * s.hidden}).to(torch::kBFloat16),
+                         torch::randint(s.vocab, {rows, length}, torch::kInt64),
+                         torch::full({rows}, length, torch::kInt64),
+                         torch::arange(anchors).mul(4).repeat({rows, 1})};
 
   Timing forward, head, backward, collect, update, step, floor_body, floor_head;
   const std::int64_t slots = rows * anchors * config.block, context = rows * (4 * (anchors - 1));
@@ -68,7 +86,8 @@ int run(int repetitions) {
   products(context, 5 * s.hidden, s.hidden, false, body);
   for (std::int64_t l = 0; l < config.layers; ++l) {
     products(slots, s.hidden, s.hidden, true, body);
-    for (int i = 0; i < 2; ++i) products(context + slots, s.hidden, s.kv_heads * s.head_dim, true, body);
+    for (int i = 0; i < 2; ++i)
+      products(context + slots, s.hidden, s.kv_heads * s.head_dim, true, body);
     products(slots, s.hidden, s.hidden, true, body);
     for (int i = 0; i < 2; ++i) products(slots, s.hidden, s.ffn, true, body);
     products(slots, s.ffn, s.hidden, true, body);
@@ -109,12 +128,17 @@ int run(int repetitions) {
   step.print("step");
   const double chunks = static_cast<double>(rows * anchors * (config.block - 1)) / 256;
   const double floor = floor_body.best() + floor_head.best() * chunks;
-  fmt::print("products alone: body {:.1f} ms, head {:.1f} ms; step / products: {:.2f} best, {:.2f} median\n", floor_body.best() * 1e3,
-             floor_head.best() * chunks * 1e3, step.best() / floor, step.median() / (floor_body.median() + floor_head.median() * chunks));
+  fmt::print(
+      "products alone: body {:.1f} ms, head {:.1f} ms; step / products: {:.2f} best, {:.2f} "
+      "median\n",
+      floor_body.best() * 1e3, floor_head.best() * chunks * 1e3, step.best() / floor,
+      step.median() / (floor_body.median() + floor_head.median() * chunks));
   return 0;
 }
 
 }  // namespace
 }  // namespace headrace
 
-int main(int argc, char** argv) { return headrace::run(argc > 1 ? std::atoi(argv[1]) : 10); }
+int main(int argc, char** argv) {
+  return headrace::run(argc > 1 ? std::atoi(argv[1]) : 10);
+}

@@ -1,5 +1,6 @@
-// Gradients of two replicas of a two-layer drafter of SmolLM2-135M's sizes: collected into one flat bucket and reduced in
-// one pass, against tensor by tensor as a loop over parameters does it. One thread; in one run, so the ratio holds.
+// Gradients of two replicas of a two-layer drafter of SmolLM2-135M's sizes: collected into one flat
+// bucket and reduced in one pass, against tensor by tensor as a loop over parameters does it. One
+// thread; in one run, so the ratio holds.
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 
@@ -10,7 +11,14 @@ namespace {
 
 DrafterConfig config() {
   DrafterConfig config;
-  config.target = {.hidden = 576, .layers = 30, .heads = 9, .kv_heads = 3, .head_dim = 64, .ffn = 1536, .vocab = 49152, .context = 2048};
+  config.target = {.hidden = 576,
+                   .layers = 30,
+                   .heads = 9,
+                   .kv_heads = 3,
+                   .head_dim = 64,
+                   .ffn = 1536,
+                   .vocab = 49152,
+                   .context = 2048};
   config.taps = {1, 8, 14, 20, 27};
   return config;
 }
@@ -19,7 +27,9 @@ struct Replicas {
   std::vector<Parameters> parameters;
   Replicas() {
     at::set_num_threads(1);
-    for (std::uint64_t r = 0; r < 2; ++r) parameters.push_back(trainable_copy(Drafter::random_parameters(config(), r), torch::kBFloat16));
+    for (std::uint64_t r = 0; r < 2; ++r)
+      parameters.push_back(
+          trainable_copy(Drafter::random_parameters(config(), r), torch::kBFloat16));
   }
   // As after a backward pass: the gradients lie in buffers of their own.
   void set_gradients() {
@@ -50,7 +60,8 @@ void tensor_by_tensor(benchmark::State& state) {
     elements = 0;
     for (const auto& [name, tensor] : replicas.parameters[0]) {
       torch::Tensor sum = tensor.grad().to(torch::kFloat32);
-      for (std::size_t r = 1; r < 2; ++r) sum = sum + replicas.parameters[r].at(name).grad().to(torch::kFloat32);
+      for (std::size_t r = 1; r < 2; ++r)
+        sum = sum + replicas.parameters[r].at(name).grad().to(torch::kFloat32);
       benchmark::DoNotOptimize(sum = sum / 200.0);
       elements += sum.numel();
     }

@@ -1,9 +1,10 @@
-// Tokens a second of the target's forward pass, for bench/target_forward.py, which runs competitors beside it.
+// Tokens a second of the target's forward pass, for bench/target_forward.py, which runs competitors
+// beside it.
 //
 // usage: bench_target_forward MODEL fp32|bf16 THREADS
 // Then one line of standard input a measurement, answered by the seconds it took:
-//   prefill ROWS LENGTH   hidden states of all layers for ROWS x LENGTH tokens, no head (training's shape)
-//   decode LENGTH STEPS   STEPS greedy tokens one by one after LENGTH, with the head
+//   prefill ROWS LENGTH   hidden states of all layers for ROWS x LENGTH tokens, no head (training's
+//   shape) decode LENGTH STEPS   STEPS greedy tokens one by one after LENGTH, with the head
 // Tokens are the same in every program: token i is (i * 7919 + 13) mod vocabulary.
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -22,8 +23,11 @@ using headrace::Target;
 using std::int64_t;
 
 torch::Tensor some_tokens(int64_t rows, int64_t length, int64_t vocab) {
-  return torch::arange(rows * length, torch::kInt64).mul(7919).add(13).remainder(vocab).view(
-      {rows, length});
+  return torch::arange(rows * length, torch::kInt64)
+      .mul(7919)
+      .add(13)
+      .remainder(vocab)
+      .view({rows, length});
 }
 
 void prefill(const Target& target, int64_t rows, int64_t length) {

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 namespace headrace {
 
@@ -33,8 +32,8 @@ struct Manifest {
   std::optional<std::size_t> prefix_with(const std::string& id) const;
 };
 
-// {"files": [{path, relative, size, sha256, full_sha256}]}. from_json: Error(bad_input) names a key that is
-// missing or of another type.
+// {"files": [{path, relative, size, sha256, full_sha256}]}. from_json: Error(bad_input) names a key
+// that is missing or of another type.
 void to_json(nlohmann::json& json, const Manifest& manifest);
 void from_json(const nlohmann::json& json, Manifest& manifest);
 

@@ -1,5 +1,5 @@
-// Byte-level BPE from a GGUF file (tokenizer.ggml.model "gpt2", pre-tokenizers "smollm" and "gpt-2").
-// Layer: nn (no libtorch).
+// Byte-level BPE from a GGUF file (tokenizer.ggml.model "gpt2", pre-tokenizers "smollm" and
+// "gpt-2"). Layer: nn (no libtorch).
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ class Tokenizer {
   // pre-tokenizer that is not known (by name).
   static Tokenizer from(const GgufFile& file);
 
-  // Bytes in, ids out; any bytes (invalid UTF-8 too). With `special`, the text of control tokens such as
-  // <|im_start|> becomes that token; without, it is plain text. Thread-safe. Decoding gives the same
-  // bytes again, but for those that the vocabulary cannot express: they are left out, as by the
-  // tokenizers library and llama.cpp.
+  // Bytes in, ids out; any bytes (invalid UTF-8 too). With `special`, the text of control tokens
+  // such as
+  // <|im_start|> becomes that token; without, it is plain text. Thread-safe. Decoding gives the
+  // same bytes again, but for those that the vocabulary cannot express: they are left out, as by
+  // the tokenizers library and llama.cpp.
   std::vector<std::int32_t> encode(std::string_view text, bool special = false) const;
-  std::string decode(const std::vector<std::int32_t>& ids) const;   // exact bytes
+  std::string decode(const std::vector<std::int32_t>& ids) const;  // exact bytes
   std::string_view bytes_of(std::int32_t id) const;
 
   // Whether the vocabulary has a token for this byte. SmolLM2 lacks 21: six control characters and
@@ -31,14 +32,17 @@ class Tokenizer {
   bool expresses(unsigned char byte) const;
 
   std::int32_t size() const;
-  std::int32_t end_of_text() const;                 // tokenizer.ggml.eos_token_id
-  bool is_end(std::int32_t id) const;               // any token that ends generation (eos, <|endoftext|>, <|im_end|>)
-  std::int32_t token(std::string_view text) const;  // id of a token by its exact text, -1 where there is none
+  std::int32_t end_of_text() const;  // tokenizer.ggml.eos_token_id
+  bool is_end(
+      std::int32_t id) const;  // any token that ends generation (eos, <|endoftext|>, <|im_end|>)
+  std::int32_t token(
+      std::string_view text) const;  // id of a token by its exact text, -1 where there is none
   bool is_control(std::int32_t id) const;
   // A reserved control token that text never produces, for the drafter's mask (SmolLM2: 16).
   std::int32_t mask_token() const;
 
-  // The chat prompt for one user message. ChatML is recognised; Error(bad_input) names any other template.
+  // The chat prompt for one user message. ChatML is recognised; Error(bad_input) names any other
+  // template.
   bool has_chat_template() const;
   std::string chat_prompt(std::string_view user) const;
 

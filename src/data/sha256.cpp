@@ -22,7 +22,9 @@ struct Sha256::Context {
   }
 };
 
-Sha256::Sha256() : context_(std::make_unique<Context>()) { context_->start(); }
+Sha256::Sha256() : context_(std::make_unique<Context>()) {
+  context_->start();
+}
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
@@ -43,8 +45,12 @@ std::string Sha256::hex() {
   return text;
 }
 
-std::string sha256_hex(std::span<const std::byte> bytes) { return Sha256().update(bytes).hex(); }
-std::string sha256_hex(std::string_view bytes) { return Sha256().update(bytes).hex(); }
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  return Sha256().update(bytes).hex();
+}
+std::string sha256_hex(std::string_view bytes) {
+  return Sha256().update(bytes).hex();
+}
 
 std::string sha256_file(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),

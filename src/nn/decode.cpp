@@ -11,11 +11,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 torch::Tensor row_of(std::span<const std::int32_t> tokens) {
   const auto size = static_cast<std::int64_t>(tokens.size());
-  return torch::from_blob(const_cast<std::int32_t*>(tokens.data()), {1, size}, torch::kInt32).to(torch::kInt64);
+  return torch::from_blob(const_cast<std::int32_t*>(tokens.data()), {1, size}, torch::kInt32)
+      .to(torch::kInt64);
 }
 
 // The target's own choice at each of n positions, from logits [n, vocab].
@@ -27,8 +30,10 @@ class Choice {
 
   std::vector<std::int64_t> operator()(const torch::Tensor& logits) {
     const torch::Tensor ids =
-        temperature_ > 0 ? torch::multinomial(torch::softmax(logits / temperature_, -1), 1, false, generator_).squeeze(-1)
-                         : logits.argmax(-1);
+        temperature_ > 0
+            ? torch::multinomial(torch::softmax(logits / temperature_, -1), 1, false, generator_)
+                  .squeeze(-1)
+            : logits.argmax(-1);
     const torch::Tensor flat = ids.contiguous();
     return {flat.data_ptr<std::int64_t>(), flat.data_ptr<std::int64_t>() + flat.numel()};
   }
@@ -42,19 +47,23 @@ void check_fits(const Target& target, std::size_t prompt, std::int64_t more) {
   if (prompt == 0) fail(ErrorCode::bad_input, "the prompt is empty: give at least one token");
   const std::int64_t total = static_cast<std::int64_t>(prompt) + more;
   if (total > target.shape().context)
-    fail(ErrorCode::bad_input, "prompt ({} tokens) and {} new tokens exceed the model's context of {}: shorten the prompt or lower --max-tokens",
+    fail(ErrorCode::bad_input,
+         "prompt ({} tokens) and {} new tokens exceed the model's context of {}: shorten the "
+         "prompt or lower --max-tokens",
          prompt, more, target.shape().context);
 }
 
 }  // namespace
 
-DecodeResult decode(const Target& target, const Drafter* drafter, std::span<const std::int32_t> prompt,
-                    const DecodeOptions& options) {
+DecodeResult decode(const Target& target, const Drafter* drafter,
+                    std::span<const std::int32_t> prompt, const DecodeOptions& options) {
   torch::NoGradGuard no_grad;
   check_fits(target, prompt.size(), options.max_tokens);
   const std::int64_t block = drafter ? drafter->config().block : 1;
-  const std::vector<std::int64_t> taps = drafter ? drafter->config().taps : std::vector<std::int64_t>{};
-  const std::int64_t capacity = static_cast<std::int64_t>(prompt.size()) + options.max_tokens + block;
+  const std::vector<std::int64_t> taps =
+      drafter ? drafter->config().taps : std::vector<std::int64_t>{};
+  const std::int64_t capacity =
+      static_cast<std::int64_t>(prompt.size()) + options.max_tokens + block;
 
   DecodeResult result;
   // False: generation is over.
@@ -98,7 +107,8 @@ DecodeResult decode(const Target& target, const Drafter* drafter, std::span<cons
   return result;
 }
 
-Verification verify_greedy(const Target& target, std::span<const std::int32_t> prompt, std::span<const std::int32_t> tokens) {
+Verification verify_greedy(const Target& target, std::span<const std::int32_t> prompt,
+                           std::span<const std::int32_t> tokens) {
   torch::NoGradGuard no_grad;
   check_fits(target, prompt.size(), static_cast<std::int64_t>(tokens.size()));
   Verification result;
@@ -106,7 +116,8 @@ Verification verify_greedy(const Target& target, std::span<const std::int32_t> p
   torch::Tensor hidden = target.forward(row_of(prompt), cache, {}).hidden[0].slice(0, -1);
   const auto start = Clock::now();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const torch::Tensor log_probabilities = torch::log_softmax(target.logits(hidden)[0].to(torch::kFloat64), -1);
+    const torch::Tensor log_probabilities =
+        torch::log_softmax(target.logits(hidden)[0].to(torch::kFloat64), -1);
     const auto plain = static_cast<std::int32_t>(log_probabilities.argmax().item<std::int64_t>());
     if (plain != tokens[i]) {
       const double gap = (log_probabilities[plain] - log_probabilities[tokens[i]]).item<double>();
@@ -120,34 +131,42 @@ Verification verify_greedy(const Target& target, std::span<const std::int32_t> p
   return result;
 }
 
-Decoder::Decoder(const GgufFile& target) : target_(std::make_shared<const Target>(Target::load(target, Precision::fp32))) {}
+Decoder::Decoder(const GgufFile& target)
+    : target_(std::make_shared<const Target>(Target::load(target, Precision::fp32))) {}
 
 void Decoder::use_drafter(const DrafterConfig& config, const SafeTensorsFile& weights) {
-  drafter_ = std::make_shared<const Drafter>(config, parameters_of(weights), target_->embedding(), target_->head());
+  drafter_ = std::make_shared<const Drafter>(config, parameters_of(weights), target_->embedding(),
+                                             target_->head());
 }
 
-DecodeResult Decoder::decode(std::span<const std::int32_t> prompt, const DecodeOptions& options) const {
+DecodeResult Decoder::decode(std::span<const std::int32_t> prompt,
+                             const DecodeOptions& options) const {
   return headrace::decode(*target_, drafter_.get(), prompt, options);
 }
 
-Verification Decoder::verify_greedy(std::span<const std::int32_t> prompt, std::span<const std::int32_t> tokens) const {
+Verification Decoder::verify_greedy(std::span<const std::int32_t> prompt,
+                                    std::span<const std::int32_t> tokens) const {
   return headrace::verify_greedy(*target_, prompt, tokens);
 }
 
-std::vector<TokenScore> Decoder::score(std::span<const std::int32_t> tokens, std::size_t best) const {
+std::vector<TokenScore> Decoder::score(std::span<const std::int32_t> tokens,
+                                       std::size_t best) const {
   if (tokens.size() < 2) fail(ErrorCode::bad_input, "a text of at least two tokens is needed");
   torch::NoGradGuard no_grad;
   check_fits(*target_, tokens.size(), 0);
   KvCache cache = target_->make_cache(1, static_cast<std::int64_t>(tokens.size()));
-  const torch::Tensor scores = torch::log_softmax(target_->logits(target_->forward(row_of(tokens), cache, {}).hidden[0]), -1);
-  const auto [values, ids] = scores.topk(std::min(static_cast<std::int64_t>(best), scores.size(-1)), -1);
+  const torch::Tensor scores = torch::log_softmax(
+      target_->logits(target_->forward(row_of(tokens), cache, {}).hidden[0]), -1);
+  const auto [values, ids] =
+      scores.topk(std::min(static_cast<std::int64_t>(best), scores.size(-1)), -1);
   const auto all = scores.accessor<float, 2>();
   const auto best_values = values.accessor<float, 2>();
   const auto best_ids = ids.accessor<std::int64_t, 2>();
   std::vector<TokenScore> result;
   for (std::int64_t i = 0; i + 1 < scores.size(0); ++i) {
     TokenScore score{.token = tokens[i + 1], .log_probability = all[i][tokens[i + 1]]};
-    for (std::int64_t k = 0; k < ids.size(1); ++k) score.best.emplace_back(static_cast<std::int32_t>(best_ids[i][k]), best_values[i][k]);
+    for (std::int64_t k = 0; k < ids.size(1); ++k)
+      score.best.emplace_back(static_cast<std::int32_t>(best_ids[i][k]), best_values[i][k]);
     result.push_back(std::move(score));
   }
   return result;

@@ -1,5 +1,6 @@
-// The DFlash drafter (arXiv 2602.06036): a few Qwen3-style decoder layers, non-causal inside a block, whose keys
-// and values come from the target's fused features (KV injection) and from the block itself.
+// The DFlash drafter (arXiv 2602.06036): a few Qwen3-style decoder layers, non-causal inside a
+// block, whose keys and values come from the target's fused features (KV injection) and from the
+// block itself.
 #pragma once
 
 #include <torch/torch.h>
@@ -42,8 +43,8 @@ struct DraftCache {
   std::int64_t capacity() const { return keys.empty() ? 0 : keys[0].size(0); }
 };
 
-// Root mean square of the target's q and k before rotation, a drafter layer: the start of q_norm and k_norm, which keep
-// attention as sharp as the target's.
+// Root mean square of the target's q and k before rotation, a drafter layer: the start of q_norm
+// and k_norm, which keep attention as sharp as the target's.
 struct HeadScales {
   std::vector<double> q, k;
 };
@@ -52,25 +53,30 @@ struct BlockRows;  // nn/drafter_ops.h
 
 class Drafter {
  public:
-  // `embedding` and `head` are the target's, frozen. Everything is computed in the parameters' dtype (bfloat16, float
-  // or double); features, embedding and head are converted to it where they differ. Parameters that require gradients
-  // are trained. Error(bad_input) names a tensor that is missing or has another shape.
+  // `embedding` and `head` are the target's, frozen. Everything is computed in the parameters'
+  // dtype (bfloat16, float or double); features, embedding and head are converted to it where they
+  // differ. Parameters that require gradients are trained. Error(bad_input) names a tensor that is
+  // missing or has another shape.
   Drafter(DrafterConfig config, Parameters parameters, torch::Tensor embedding, torch::Tensor head);
 
-  // Start weights, fp32 (nn/drafter_start.cpp). Random: normal with std 0.02 * sqrt(4096 / H) as the reference.
+  // Start weights, fp32 (nn/drafter_start.cpp). Random: normal with std 0.02 * sqrt(4096 / H) as
+  // the reference.
   static Parameters random_parameters(const DrafterConfig& config, std::uint64_t seed);
-  // The target's last layers, and fc the identity on the last tap: learns faster than a random start (reference/dflash).
-  // `scales`: the size of the target's q and k as measured; where empty it is estimated from the weights.
-  static Parameters parameters_from_target(const DrafterConfig& config, const GgufFile& target, const HeadScales& scales = {});
+  // The target's last layers, and fc the identity on the last tap: learns faster than a random
+  // start (reference/dflash). `scales`: the size of the target's q and k as measured; where empty
+  // it is estimated from the weights.
+  static Parameters parameters_from_target(const DrafterConfig& config, const GgufFile& target,
+                                           const HeadScales& scales = {});
 
   const DrafterConfig& config() const { return config_; }
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
   torch::ScalarType dtype() const;
 
-  // Hidden states of the blocks after the final norm: [rows, anchors, block, H]. A slot of a block with anchor a
-  // sees the context strictly before a and its own block. Blocks with anchor -1 give finite values that are to be ignored.
-  // Error(internal) for anchors that are not ascending within the row, or not before its end.
+  // Hidden states of the blocks after the final norm: [rows, anchors, block, H]. A slot of a block
+  // with anchor a sees the context strictly before a and its own block. Blocks with anchor -1 give
+  // finite values that are to be ignored. Error(internal) for anchors that are not ascending within
+  // the row, or not before its end.
   torch::Tensor forward(const DraftBatch& batch) const;
   // The tokens that forward's blocks propose: [rows, anchors, block - 1] int64, without gradients.
   torch::Tensor propose(const DraftBatch& batch) const;
@@ -78,16 +84,17 @@ class Drafter {
   DraftCache make_cache(std::int64_t capacity) const;
   // Appends committed positions: features [n, T*H]. Error(internal) beyond the capacity.
   void extend(DraftCache& cache, const torch::Tensor& features) const;
-  // Proposes block - 1 tokens after `bonus`, which stands at position cache.length: [block - 1] int64, as propose()
-  // would with an anchor there.
+  // Proposes block - 1 tokens after `bonus`, which stands at position cache.length: [block - 1]
+  // int64, as propose() would with an anchor there.
   torch::Tensor draft(const DraftCache& cache, std::int64_t bonus) const;
 
  private:
   const torch::Tensor& weight(std::int64_t layer, const char* name) const;
   torch::Tensor fuse(const torch::Tensor& features) const;
-  // Blocks of token ids through all layers. The context is fused features, or, where null, the cache.
-  torch::Tensor blocks(const torch::Tensor& tokens, const std::shared_ptr<const BlockRows>& rows, const torch::Tensor* context,
-                       const DraftCache* cache) const;
+  // Blocks of token ids through all layers. The context is fused features, or, where null, the
+  // cache.
+  torch::Tensor blocks(const torch::Tensor& tokens, const std::shared_ptr<const BlockRows>& rows,
+                       const torch::Tensor* context, const DraftCache* cache) const;
 
   DrafterConfig config_;
   Parameters parameters_;

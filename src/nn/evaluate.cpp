@@ -15,14 +15,16 @@ bool ends_in_loop(std::span<const std::int32_t> tokens) {
   const auto tail = tokens.last(kLoopTokens);
   for (std::size_t period = 1; period <= kLoopPeriod; ++period) {
     bool repeats = true;
-    for (std::size_t i = period; i < tail.size() && repeats; ++i) repeats = tail[i] == tail[i - period];
+    for (std::size_t i = period; i < tail.size() && repeats; ++i)
+      repeats = tail[i] == tail[i - period];
     if (repeats) return true;
   }
   return false;
 }
 
 // Sums the sequences [first, last).
-Tau fold(const Continuations& continuations, const std::vector<Acceptance>& each, std::size_t first, std::size_t last) {
+Tau fold(const Continuations& continuations, const std::vector<Acceptance>& each, std::size_t first,
+         std::size_t last) {
   Tau tau;
   Acceptance all, without_loops;
   for (std::size_t i = first; i < last; ++i) {
@@ -42,8 +44,10 @@ std::span<const std::int32_t> Continuations::continuation(std::size_t i) const {
   return std::span(sequences.at(i)).subspan(prompt_lengths.at(i));
 }
 
-Continuations continue_greedily(const Target& target, const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t count,
-                                const std::vector<std::int64_t>& taps, torch::ScalarType features_type,
+Continuations continue_greedily(const Target& target,
+                                const std::vector<std::vector<std::int32_t>>& prompts,
+                                std::int64_t count, const std::vector<std::int64_t>& taps,
+                                torch::ScalarType features_type,
                                 const std::function<bool()>& stopping) {
   torch::NoGradGuard no_grad;
   const auto batch = static_cast<std::int64_t>(prompts.size());
@@ -58,7 +62,9 @@ Continuations continue_greedily(const Target& target, const std::vector<std::vec
     longest = std::max(longest, counts.back());
   }
   result.tokens = torch::zeros({batch, longest + count}, torch::kInt64);
-  result.features = torch::zeros({batch, longest + count, static_cast<std::int64_t>(taps.size()) * target.shape().hidden}, features_type);
+  result.features = torch::zeros(
+      {batch, longest + count, static_cast<std::int64_t>(taps.size()) * target.shape().hidden},
+      features_type);
 
   // The prefill takes the whole prompts, each later pass one token a sequence.
   torch::Tensor input = torch::zeros({batch, longest}, torch::kInt64);
@@ -72,16 +78,20 @@ Continuations continue_greedily(const Target& target, const std::vector<std::vec
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t from = cache.lengths[b] - counts[b];
       result.tokens[b].slice(0, from, from + counts[b]).copy_(input[b].slice(0, 0, counts[b]));
-      result.features[b].slice(0, from, from + counts[b]).copy_(out.features[b].slice(0, 0, counts[b]));
+      result.features[b]
+          .slice(0, from, from + counts[b])
+          .copy_(out.features[b].slice(0, 0, counts[b]));
       last.push_back(out.hidden[b][counts[b] - 1]);
     }
     if (n == count) break;
     const torch::Tensor next = target.logits(torch::stack(last)).argmax(-1);
-    for (std::int64_t b = 0; b < batch; ++b) result.sequences[b].push_back(static_cast<std::int32_t>(next[b].item<std::int64_t>()));
+    for (std::int64_t b = 0; b < batch; ++b)
+      result.sequences[b].push_back(static_cast<std::int32_t>(next[b].item<std::int64_t>()));
     input = next.unsqueeze(1);
     counts.assign(batch, 1);
   }
-  for (std::size_t i = 0; i < prompts.size(); ++i) result.loops.push_back(ends_in_loop(result.continuation(i)));
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    result.loops.push_back(ends_in_loop(result.continuation(i)));
   return result;
 }
 
@@ -95,9 +105,11 @@ Evaluation evaluate(const Drafter& drafter, const Continuations& continuations) 
   for (std::int64_t first = 0; first < batch; first += kSequencesAtOnce) {
     const std::int64_t last = std::min(batch, first + kSequencesAtOnce);
     std::int64_t most = 0;
-    for (std::int64_t b = first; b < last; ++b) most = std::max<std::int64_t>(most, continuations.continuation(b).size());
+    for (std::int64_t b = first; b < last; ++b)
+      most = std::max<std::int64_t>(most, continuations.continuation(b).size());
     // One block at each token of the continuation, as if a pass had ended there.
-    torch::Tensor anchors = torch::full({last - first, most}, -1, torch::kInt64), lengths = torch::zeros({last - first}, torch::kInt64);
+    torch::Tensor anchors = torch::full({last - first, most}, -1, torch::kInt64),
+                  lengths = torch::zeros({last - first}, torch::kInt64);
     for (std::int64_t b = first; b < last; ++b) {
       const auto count = static_cast<std::int64_t>(continuations.continuation(b).size());
       const auto prompt = static_cast<std::int64_t>(continuations.prompt_lengths[b]);
@@ -105,13 +117,18 @@ Evaluation evaluate(const Drafter& drafter, const Continuations& continuations) 
       lengths[b - first] = prompt + count;
     }
     const torch::Tensor proposals =
-        drafter.propose({continuations.features.slice(0, first, last), continuations.tokens.slice(0, first, last), lengths, anchors}).to(torch::kInt32).contiguous();
+        drafter
+            .propose({continuations.features.slice(0, first, last),
+                      continuations.tokens.slice(0, first, last), lengths, anchors})
+            .to(torch::kInt32)
+            .contiguous();
     const auto proposed = proposals.accessor<std::int32_t, 3>();
     for (std::int64_t b = first; b < last; ++b) {
       const auto truth = continuations.continuation(b);
       // The block that starts at the token before a position proposes for it.
       each.push_back(acceptance_cycles(truth, [&](std::size_t position) {
-        const std::int32_t* from = proposed[b - first][static_cast<std::int64_t>(position) - 1].data();
+        const std::int32_t* from =
+            proposed[b - first][static_cast<std::int64_t>(position) - 1].data();
         return std::vector<std::int32_t>(from, from + slots);
       }));
       for (std::size_t at = 0; at < truth.size(); ++at)
@@ -125,7 +142,8 @@ Evaluation evaluate(const Drafter& drafter, const Continuations& continuations) 
   result.tau = fold(continuations, each, 0, each.size());
   result.first_half = fold(continuations, each, 0, each.size() / 2);
   result.second_half = fold(continuations, each, each.size() / 2, each.size());
-  for (std::int64_t k = 0; k < slots; ++k) result.acceptance.push_back(counted[k] > 0 ? hits[k] / counted[k] : 0);
+  for (std::int64_t k = 0; k < slots; ++k)
+    result.acceptance.push_back(counted[k] > 0 ? hits[k] / counted[k] : 0);
   return result;
 }
 

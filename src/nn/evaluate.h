@@ -1,5 +1,6 @@
-// How good a drafter is: tau over fixed prompts. Decoding is lossless, so the emitted text is the target's own greedy
-// continuation: it is computed once, and every drafter is then judged against it without running the target again.
+// How good a drafter is: tau over fixed prompts. Decoding is lossless, so the emitted text is the
+// target's own greedy continuation: it is computed once, and every drafter is then judged against
+// it without running the target again.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,20 @@ namespace headrace {
 struct Continuations {
   std::vector<std::vector<std::int32_t>> sequences;  // prompt and continuation
   std::vector<std::size_t> prompt_lengths;
-  std::vector<bool> loops;                           // the last 16 tokens have a period of at most 8
-  torch::Tensor tokens;                              // [sequences, longest] int64, padded
-  torch::Tensor features;                            // [sequences, longest, taps * hidden]
+  std::vector<bool> loops;  // the last 16 tokens have a period of at most 8
+  torch::Tensor tokens;     // [sequences, longest] int64, padded
+  torch::Tensor features;   // [sequences, longest, taps * hidden]
 
   std::span<const std::int32_t> continuation(std::size_t i) const;
 };
 
-// Greedy continuation of each prompt by `count` tokens, all prompts in one ragged batch. `features_type`: what the
-// drafter computes in. `stopping` is polled between passes: Error(cancelled).
-Continuations continue_greedily(const Target& target, const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t count,
-                                const std::vector<std::int64_t>& taps, torch::ScalarType features_type,
+// Greedy continuation of each prompt by `count` tokens, all prompts in one ragged batch.
+// `features_type`: what the drafter computes in. `stopping` is polled between passes:
+// Error(cancelled).
+Continuations continue_greedily(const Target& target,
+                                const std::vector<std::vector<std::int32_t>>& prompts,
+                                std::int64_t count, const std::vector<std::int64_t>& taps,
+                                torch::ScalarType features_type,
                                 const std::function<bool()>& stopping = {});
 
 struct Tau {
@@ -38,8 +42,9 @@ struct Tau {
 
 struct Evaluation {
   Tau tau;
-  Tau first_half, second_half;       // of the prompts: code and prose in the evaluation prompts
-  std::vector<double> acceptance;    // teacher-forced, a slot: share of positions whose proposal is the target's token
+  Tau first_half, second_half;     // of the prompts: code and prose in the evaluation prompts
+  std::vector<double> acceptance;  // teacher-forced, a slot: share of positions whose proposal is
+                                   // the target's token
 };
 
 Evaluation evaluate(const Drafter& drafter, const Continuations& continuations);

@@ -6,22 +6,23 @@ namespace headrace {
 
 nlohmann::json drafter_config_json(const DrafterConfig& config) {
   const LlamaShape& shape = config.target;
-  return {{"architectures", {"DFlashDraftModel"}},
-          {"model_type", "qwen3"},
-          {"hidden_size", shape.hidden},
-          {"intermediate_size", shape.ffn},
-          {"num_hidden_layers", config.layers},
-          {"num_attention_heads", shape.heads},
-          {"num_key_value_heads", shape.kv_heads},
-          {"head_dim", shape.head_dim},
-          {"vocab_size", shape.vocab},
-          {"max_position_embeddings", shape.context},
-          {"rope_theta", shape.rope_base},
-          {"rms_norm_eps", shape.norm_eps},
-          {"torch_dtype", "float32"},
-          {"block_size", config.block},
-          {"num_target_layers", shape.layers},
-          {"dflash_config", {{"target_layer_ids", config.taps}, {"mask_token_id", config.mask_token}}}};
+  return {
+      {"architectures", {"DFlashDraftModel"}},
+      {"model_type", "qwen3"},
+      {"hidden_size", shape.hidden},
+      {"intermediate_size", shape.ffn},
+      {"num_hidden_layers", config.layers},
+      {"num_attention_heads", shape.heads},
+      {"num_key_value_heads", shape.kv_heads},
+      {"head_dim", shape.head_dim},
+      {"vocab_size", shape.vocab},
+      {"max_position_embeddings", shape.context},
+      {"rope_theta", shape.rope_base},
+      {"rms_norm_eps", shape.norm_eps},
+      {"torch_dtype", "float32"},
+      {"block_size", config.block},
+      {"num_target_layers", shape.layers},
+      {"dflash_config", {{"target_layer_ids", config.taps}, {"mask_token_id", config.mask_token}}}};
 }
 
 DrafterConfig drafter_config(const CheckpointFiles& checkpoint) {
@@ -45,19 +46,26 @@ DrafterConfig drafter_config(const CheckpointFiles& checkpoint) {
     config.mask_token = json.at("dflash_config").at("mask_token_id");
     return config;
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::bad_input, "{}/config.json: not a drafter's configuration ({})", checkpoint.folder, e.what());
+    fail(ErrorCode::bad_input, "{}/config.json: not a drafter's configuration ({})",
+         checkpoint.folder, e.what());
   }
 }
 
-void check_drafter_files(const CheckpointFiles& checkpoint, const DrafterConfig& expected, const std::string& target_sha256) {
+void check_drafter_files(const CheckpointFiles& checkpoint, const DrafterConfig& expected,
+                         const std::string& target_sha256) {
   if (checkpoint.target_sha256 != target_sha256)
-    fail(ErrorCode::bad_input, "{}: was trained beside another target (sha256 {:.12}..., this one is {:.12}...): give that model as --target",
+    fail(ErrorCode::bad_input,
+         "{}: was trained beside another target (sha256 {:.12}..., this one is {:.12}...): give "
+         "that model as --target",
          checkpoint.folder, checkpoint.target_sha256, target_sha256);
   const nlohmann::json now = drafter_config_json(expected);
   for (const auto& [key, value] : now.items()) {
     const auto then = checkpoint.config.find(key);
-    if (then == checkpoint.config.end()) fail(ErrorCode::bad_input, "{}/config.json: {} is missing", checkpoint.folder, key);
-    if (*then != value) fail(ErrorCode::bad_input, "{}/config.json: {} is {}, but {} was asked for", checkpoint.folder, key, then->dump(), value.dump());
+    if (then == checkpoint.config.end())
+      fail(ErrorCode::bad_input, "{}/config.json: {} is missing", checkpoint.folder, key);
+    if (*then != value)
+      fail(ErrorCode::bad_input, "{}/config.json: {} is {}, but {} was asked for",
+           checkpoint.folder, key, then->dump(), value.dump());
   }
 }
 

@@ -1,4 +1,5 @@
-// Where each trainable tensor lies in a flat array: in the order of names, without gaps. No libtorch here.
+// Where each trainable tensor lies in a flat array: in the order of names, without gaps. No
+// libtorch here.
 #pragma once
 
 #include <cstdint>

@@ -22,9 +22,10 @@ namespace {
 
 constexpr std::int64_t kEvaluationTokens = 48;
 
-void open_drafter(Decoder& decoder, const std::string& path, const GgufFile& target, const std::string& target_path) {
-  const CheckpointFiles checkpoint =
-      open_checkpoint(path, [](const std::string& warning) { fmt::print(stderr, "headrace: {}\n", warning); });
+void open_drafter(Decoder& decoder, const std::string& path, const GgufFile& target,
+                  const std::string& target_path) {
+  const CheckpointFiles checkpoint = open_checkpoint(
+      path, [](const std::string& warning) { fmt::print(stderr, "headrace: {}\n", warning); });
   DrafterConfig config = drafter_config(checkpoint);
   config.target = llama_shape(target);
   check_drafter_files(checkpoint, config, sha256_file(target_path));
@@ -53,7 +54,9 @@ class Stream {
  private:
   std::size_t complete_prefix() const {
     std::size_t start = pending_.size();
-    while (start > 0 && pending_.size() - start < 3 && (static_cast<unsigned char>(pending_[start - 1]) & 0xC0) == 0x80) --start;
+    while (start > 0 && pending_.size() - start < 3 &&
+           (static_cast<unsigned char>(pending_[start - 1]) & 0xC0) == 0x80)
+      --start;
     if (start == 0) return pending_.size();
     const auto lead = static_cast<unsigned char>(pending_[start - 1]);
     const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
@@ -73,10 +76,16 @@ struct Session {
   std::uint64_t tokens = 0, passes = 0, prompts = 0, near_ties = 0, wrong = 0;
   double seconds = 0, plain_seconds = 0;
 
-  std::string run(const std::vector<std::int32_t>& prompt, std::int64_t max_tokens, bool stop_at_end, Stream* stream) {
-    DecodeOptions decoding{.max_tokens = max_tokens, .temperature = options.temperature, .seed = options.seed};
+  std::string run(const std::vector<std::int32_t>& prompt, std::int64_t max_tokens,
+                  bool stop_at_end, Stream* stream) {
+    DecodeOptions decoding{
+        .max_tokens = max_tokens, .temperature = options.temperature, .seed = options.seed};
     if (stop_at_end) decoding.is_end = [this](std::int32_t id) { return tokenizer.is_end(id); };
-    if (stream) decoding.emit = [stream](std::int32_t id) { stream->token(id); return true; };
+    if (stream)
+      decoding.emit = [stream](std::int32_t id) {
+        stream->token(id);
+        return true;
+      };
     const DecodeResult result = decoder.decode(prompt, decoding);
     if (stream) stream->finish();
     ++prompts;
@@ -92,29 +101,40 @@ struct Session {
     plain_seconds += verification.seconds;
     for (const Difference& difference : verification.differences) {
       ++(difference.near_tie() ? near_ties : wrong);
-      fmt::print(stderr, "headrace: prompt {}, token {}: plain decoding gives {}, speculative {}: {} (gap of the log-probabilities {:.2e})\n",
-                 prompts, difference.index, difference.plain, difference.emitted, difference.near_tie() ? "a near-tie" : "NOT a near-tie", difference.gap);
+      fmt::print(stderr,
+                 "headrace: prompt {}, token {}: plain decoding gives {}, speculative {}: {} (gap "
+                 "of the log-probabilities {:.2e})\n",
+                 prompts, difference.index, difference.plain, difference.emitted,
+                 difference.near_tie() ? "a near-tie" : "NOT a near-tie", difference.gap);
     }
   }
 
   // The first token of each prompt comes from its prefill.
-  double tau() const { return passes > 0 ? static_cast<double>(tokens - prompts) / static_cast<double>(passes) : 0; }
+  double tau() const {
+    return passes > 0 ? static_cast<double>(tokens - prompts) / static_cast<double>(passes) : 0;
+  }
 };
 
-std::string read_standard_input() { return {std::istreambuf_iterator<char>(std::cin), {}}; }
+std::string read_standard_input() {
+  return {std::istreambuf_iterator<char>(std::cin), {}};
+}
 
 void check(const GenerateOptions& options) {
-  if (!options.evaluation && options.prompt.empty()) fail(ErrorCode::usage, "give --prompt TEXT, or --evaluation");
+  if (!options.evaluation && options.prompt.empty())
+    fail(ErrorCode::usage, "give --prompt TEXT, or --evaluation");
   if (options.max_tokens == 0) fail(ErrorCode::usage, "--max-tokens 0: at least 1 is needed");
-  if (!(options.temperature >= 0)) fail(ErrorCode::usage, "--temperature {}: must not be negative", options.temperature);
-  if (options.verify && options.temperature > 0) fail(ErrorCode::usage, "--verify compares greedy decoding: leave out --temperature");
+  if (!(options.temperature >= 0))
+    fail(ErrorCode::usage, "--temperature {}: must not be negative", options.temperature);
+  if (options.verify && options.temperature > 0)
+    fail(ErrorCode::usage, "--verify compares greedy decoding: leave out --temperature");
 }
 
 }  // namespace
 
 int generate(const GenerateOptions& options) {
   check(options);
-  set_compute_threads(options.threads > 0 ? static_cast<int>(options.threads) : static_cast<int>(allowed_cores().size()));
+  set_compute_threads(options.threads > 0 ? static_cast<int>(options.threads)
+                                          : static_cast<int>(allowed_cores().size()));
   const std::string path = find_model(options.target);
   const GgufFile file = GgufFile::open(path);
   const Tokenizer tokenizer = Tokenizer::from(file);
@@ -127,26 +147,39 @@ int generate(const GenerateOptions& options) {
     ProgressLine progress("prompts");
     for (const std::string_view prompt : evaluation_prompts()) {
       session.run(tokenizer.encode(prompt), kEvaluationTokens, false, nullptr);
-      progress.update(session.prompts, evaluation_prompts().size(), fmt::format("tau {:.3f}", session.tau()));
+      progress.update(session.prompts, evaluation_prompts().size(),
+                      fmt::format("tau {:.3f}", session.tau()));
     }
   } else {
     const std::string prompt = options.prompt == "-" ? read_standard_input() : options.prompt;
     const bool chat = !options.raw && tokenizer.has_chat_template();
-    const auto ids = chat ? tokenizer.encode(tokenizer.chat_prompt(prompt), true) : tokenizer.encode(prompt);
+    const auto ids =
+        chat ? tokenizer.encode(tokenizer.chat_prompt(prompt), true) : tokenizer.encode(prompt);
     Stream stream(tokenizer);
-    text = session.run(ids, static_cast<std::int64_t>(options.max_tokens), true, options.json ? nullptr : &stream);
+    text = session.run(ids, static_cast<std::int64_t>(options.max_tokens), true,
+                       options.json ? nullptr : &stream);
   }
 
-  const double rate = session.seconds > 0 ? static_cast<double>(session.tokens - session.prompts) / session.seconds : 0;
+  const double rate = session.seconds > 0
+                          ? static_cast<double>(session.tokens - session.prompts) / session.seconds
+                          : 0;
   if (options.json) {
-    nlohmann::json json{{"tokens", session.tokens}, {"passes", session.passes}, {"tau", session.tau()}, {"seconds", session.seconds}, {"tokens_per_second", rate}, {"prompts", session.prompts}};
+    nlohmann::json json{{"tokens", session.tokens},  {"passes", session.passes},
+                        {"tau", session.tau()},      {"seconds", session.seconds},
+                        {"tokens_per_second", rate}, {"prompts", session.prompts}};
     if (!options.evaluation) json["text"] = text;
-    if (options.verify) json["verify"] = {{"near_ties", session.near_ties}, {"differences", session.wrong}, {"plain_seconds", session.plain_seconds}};
+    if (options.verify)
+      json["verify"] = {{"near_ties", session.near_ties},
+                        {"differences", session.wrong},
+                        {"plain_seconds", session.plain_seconds}};
     fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print(stderr, "{} tokens in {} target passes, tau {:.3f}, {:.1f} tokens/s\n", session.tokens, session.passes, session.tau(), rate);
+    fmt::print(stderr, "{} tokens in {} target passes, tau {:.3f}, {:.1f} tokens/s\n",
+               session.tokens, session.passes, session.tau(), rate);
     if (options.verify)
-      fmt::print(stderr, "verified against plain greedy decoding ({:.1f} s instead of {:.1f} s): {} near-ties, {} other differences\n",
+      fmt::print(stderr,
+                 "verified against plain greedy decoding ({:.1f} s instead of {:.1f} s): {} "
+                 "near-ties, {} other differences\n",
                  session.plain_seconds, session.seconds, session.near_ties, session.wrong);
   }
   return session.wrong > 0 ? 1 : 0;

@@ -13,7 +13,9 @@ torch::Tensor view_of(std::span<float> flat, const FlatLayout::Entry& entry) {
 }
 
 void check_size(const FlatLayout& layout, std::size_t elements) {
-  if (elements != layout.elements) fail(ErrorCode::internal, "a flat array of {} elements, but the parameters have {}", elements, layout.elements);
+  if (elements != layout.elements)
+    fail(ErrorCode::internal, "a flat array of {} elements, but the parameters have {}", elements,
+         layout.elements);
 }
 
 }  // namespace
@@ -30,13 +32,16 @@ FlatLayout flat_layout(const Parameters& parameters) {
 
 void flatten(const FlatLayout& layout, const Parameters& parameters, std::span<float> flat) {
   check_size(layout, flat.size());
-  for (const auto& entry : layout.entries) view_of(flat, entry).copy_(parameters.at(entry.name).detach());
+  for (const auto& entry : layout.entries)
+    view_of(flat, entry).copy_(parameters.at(entry.name).detach());
 }
 
 void unflatten(const FlatLayout& layout, std::span<const float> flat, Parameters& parameters) {
   check_size(layout, flat.size());
-  const std::span<float> source(const_cast<float*>(flat.data()), flat.size());  // only read: from_blob knows no const
-  for (const auto& entry : layout.entries) parameters.at(entry.name).detach().copy_(view_of(source, entry));
+  const std::span<float> source(const_cast<float*>(flat.data()),
+                                flat.size());  // only read: from_blob knows no const
+  for (const auto& entry : layout.entries)
+    parameters.at(entry.name).detach().copy_(view_of(source, entry));
 }
 
 void GradientBucket::collect(Parameters& parameters, double denominator) {
@@ -49,14 +54,18 @@ void GradientBucket::collect(Parameters& parameters, double denominator) {
   denominator_ = denominator;
 }
 
-void GradientBucket::clear() { denominator_ = 0; }
+void GradientBucket::clear() {
+  denominator_ = 0;
+}
 
 double reduce(std::span<const GradientBucket> replicas, std::span<float> out) {
   double denominator = 0;
   std::vector<const float*> gradients;
   for (const GradientBucket& replica : replicas) {
     if (replica.denominator() == 0) continue;
-    if (replica.flat().size() != out.size()) fail(ErrorCode::internal, "a gradient of {} elements is reduced into {}", replica.flat().size(), out.size());
+    if (replica.flat().size() != out.size())
+      fail(ErrorCode::internal, "a gradient of {} elements is reduced into {}",
+           replica.flat().size(), out.size());
     denominator += replica.denominator();
     gradients.push_back(replica.flat().data());
   }

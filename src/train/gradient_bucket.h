@@ -1,8 +1,9 @@
-// All gradients of a drafter replica in one flat fp32 buffer, in the order of names, and their sum over replicas.
+// All gradients of a drafter replica in one flat fp32 buffer, in the order of names, and their sum
+// over replicas.
 //
-// A replica's gradient is that of its numerator, sum of w_k CE_k; the numerators' gradients and the denominators are
-// summed over replicas and only then divided. A token's weight therefore does not depend on the replica it came to,
-// and an empty replica changes nothing.
+// A replica's gradient is that of its numerator, sum of w_k CE_k; the numerators' gradients and the
+// denominators are summed over replicas and only then divided. A token's weight therefore does not
+// depend on the replica it came to, and an empty replica changes nothing.
 #pragma once
 
 #include <span>
@@ -23,7 +24,8 @@ class GradientBucket {
  public:
   explicit GradientBucket(const FlatLayout& layout) : layout_(&layout), flat_(layout.elements) {}
 
-  // Takes the parameters' gradients (absent: zero) and clears them. Replaces what was collected before.
+  // Takes the parameters' gradients (absent: zero) and clears them. Replaces what was collected
+  // before.
   void collect(Parameters& parameters, double denominator);
   void clear();  // an empty replica: the last step may have fewer batches than replicas
 
@@ -36,8 +38,8 @@ class GradientBucket {
   double denominator_ = 0;
 };
 
-// out = (gradient 0 + gradient 1 + ...) / (denominator 0 + denominator 1 + ...), always in this order. Returns the
-// denominator; where it is 0, out is zero. Empty replicas are skipped.
+// out = (gradient 0 + gradient 1 + ...) / (denominator 0 + denominator 1 + ...), always in this
+// order. Returns the denominator; where it is 0, out is zero. Empty replicas are skipped.
 double reduce(std::span<const GradientBucket> replicas, std::span<float> out);
 
 }  // namespace headrace

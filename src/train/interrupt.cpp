@@ -22,6 +22,8 @@ void catch_interrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool interrupted() { return count > 0; }
+bool interrupted() {
+  return count > 0;
+}
 
 }  // namespace headrace

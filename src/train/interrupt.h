@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM: the first asks the run to stop and write its checkpoint, the second exits at once.
+// Ctrl-C and SIGTERM: the first asks the run to stop and write its checkpoint, the second exits at
+// once.
 #pragma once
 
 namespace headrace {

@@ -15,7 +15,11 @@ std::uint64_t status_field(const std::string& key) {
 
 }  // namespace
 
-std::uint64_t peak_memory_bytes() { return status_field("VmHWM:"); }
-std::uint64_t resident_memory_bytes() { return status_field("VmRSS:"); }
+std::uint64_t peak_memory_bytes() {
+  return status_field("VmHWM:");
+}
+std::uint64_t resident_memory_bytes() {
+  return status_field("VmRSS:");
+}
 
 }  // namespace headrace

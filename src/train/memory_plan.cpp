@@ -16,25 +16,35 @@ std::uint64_t parameters_of_layer(const LlamaShape& s) {
 
 }  // namespace
 
-std::uint64_t MemoryPlan::total() const { return runtime + target + drafters + features + activations + evaluation; }
+std::uint64_t MemoryPlan::total() const {
+  return runtime + target + drafters + features + activations + evaluation;
+}
 
 MemoryPlan planned_memory(const DflashSession& session) {
   const DflashOptions& o = session.options;
   const LlamaShape& shape = session.drafter.target;
   const std::uint64_t element = native_precision() == Precision::bf16 ? 2 : 4;
-  const auto hidden = static_cast<std::uint64_t>(shape.hidden), ffn = static_cast<std::uint64_t>(shape.ffn), vocab = static_cast<std::uint64_t>(shape.vocab);
+  const auto hidden = static_cast<std::uint64_t>(shape.hidden),
+             ffn = static_cast<std::uint64_t>(shape.ffn),
+             vocab = static_cast<std::uint64_t>(shape.vocab);
   const std::uint64_t tokens = o.batch * o.length, slots = o.batch * o.anchors * o.block;
-  const std::uint64_t target_parameters = static_cast<std::uint64_t>(shape.layers) * parameters_of_layer(shape) + vocab * hidden;
-  const std::uint64_t drafter_parameters = o.layers * parameters_of_layer(shape) + o.taps * hidden * hidden;
+  const std::uint64_t target_parameters =
+      static_cast<std::uint64_t>(shape.layers) * parameters_of_layer(shape) + vocab * hidden;
+  const std::uint64_t drafter_parameters =
+      o.layers * parameters_of_layer(shape) + o.taps * hidden * hidden;
 
   MemoryPlan plan;
   plan.runtime = 420 * kMiB;
   plan.target = target_parameters * element + o.targets * tokens * (6 * hidden + 3 * ffn) * 4;
-  // fp32: master, two moments, one gradient a replica and their sum; working copies and their gradients in the training precision.
+  // fp32: master, two moments, one gradient a replica and their sum; working copies and their
+  // gradients in the training precision.
   plan.drafters = drafter_parameters * (16 + o.drafters * (4 + 2 * element));
-  plan.features = tokens * o.taps * hidden * element * (o.depth * o.drafters + o.targets + o.drafters);
-  // A layer keeps about 12 rows of the hidden size and 4 of the FFN for backward; the head a chunk of logits.
-  plan.activations = o.drafters * (o.layers * (slots + tokens) * (12 * hidden + 4 * ffn) * element + 512 * vocab * (4 + element));
+  plan.features =
+      tokens * o.taps * hidden * element * (o.depth * o.drafters + o.targets + o.drafters);
+  // A layer keeps about 12 rows of the hidden size and 4 of the FFN for backward; the head a chunk
+  // of logits.
+  plan.activations = o.drafters * (o.layers * (slots + tokens) * (12 * hidden + 4 * ffn) * element +
+                                   512 * vocab * (4 + element));
   if (o.evaluate) plan.evaluation = target_parameters * 4 + 128 * kMiB;
   return plan;
 }
@@ -45,9 +55,12 @@ void check_memory(const DflashSession& session) {
   const MemoryPlan plan = planned_memory(session);
   if (plan.total() <= limit) return;
   fail(ErrorCode::resource,
-       "--memory {} does not suffice: {} are needed (runtime {}, target {}, drafters {}, features {}, activations {}, evaluation {}); lower --batch, --anchors, --depth or --layers, or give --no-evaluate",
-       format_bytes(limit), format_bytes(plan.total()), format_bytes(plan.runtime), format_bytes(plan.target), format_bytes(plan.drafters),
-       format_bytes(plan.features), format_bytes(plan.activations), format_bytes(plan.evaluation));
+       "--memory {} does not suffice: {} are needed (runtime {}, target {}, drafters {}, features "
+       "{}, activations {}, evaluation {}); lower --batch, --anchors, --depth or --layers, or give "
+       "--no-evaluate",
+       format_bytes(limit), format_bytes(plan.total()), format_bytes(plan.runtime),
+       format_bytes(plan.target), format_bytes(plan.drafters), format_bytes(plan.features),
+       format_bytes(plan.activations), format_bytes(plan.evaluation));
 }
 
 }  // namespace headrace

@@ -8,19 +8,21 @@
 namespace headrace {
 
 struct MemoryPlan {
-  std::uint64_t runtime = 0;     // libtorch, its thread pools, tokenizer, data
-  std::uint64_t target = 0;      // weights in the precision of training, and one forward pass's activations a target
-  std::uint64_t drafters = 0;    // master weights, optimizer state, gradients, working copies
-  std::uint64_t features = 0;    // in channels and in the hands of stages
-  std::uint64_t activations = 0; // of the drafters' forward and backward passes
-  std::uint64_t evaluation = 0;  // the target in fp32 and the evaluation's batches, at the end
+  std::uint64_t runtime = 0;  // libtorch, its thread pools, tokenizer, data
+  std::uint64_t target =
+      0;  // weights in the precision of training, and one forward pass's activations a target
+  std::uint64_t drafters = 0;     // master weights, optimizer state, gradients, working copies
+  std::uint64_t features = 0;     // in channels and in the hands of stages
+  std::uint64_t activations = 0;  // of the drafters' forward and backward passes
+  std::uint64_t evaluation = 0;   // the target in fp32 and the evaluation's batches, at the end
 
   std::uint64_t total() const;
 };
 
 MemoryPlan planned_memory(const DflashSession& session);
 
-// Error(resource) where options.memory is given and does not suffice: says what each part needs and what to lower.
+// Error(resource) where options.memory is given and does not suffice: says what each part needs and
+// what to lower.
 void check_memory(const DflashSession& session);
 
 }  // namespace headrace

@@ -27,21 +27,27 @@ const std::string kProgram = HEADRACE_BINARY_DIR "/bin/headrace";
 class TrainCli : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(HEADRACE_BINARY_DIR "/bin/headrace-train")) GTEST_SKIP() << "headrace-train is not built (no libtorch)";
+    if (!fs::exists(HEADRACE_BINARY_DIR "/bin/headrace-train"))
+      GTEST_SKIP() << "headrace-train is not built (no libtorch)";
     model_ = testing::write_random_llama(folder_.path(), RandomLlama{.layers = 8});
-    for (int file = 0; file < 20; ++file) folder_.write("data/" + std::to_string(file) + ".txt", std::string(4000, static_cast<char>('a' + file)));
+    for (int file = 0; file < 20; ++file)
+      folder_.write("data/" + std::to_string(file) + ".txt",
+                    std::string(4000, static_cast<char>('a' + file)));
   }
 
   std::vector<std::string> arguments(const std::string& out) const {
-    return {"train", "dflash", "--target", model_, "--data", folder_ / "data", "--out", folder_ / out, "--batch", "2", "--length", "64",
-            "--anchors", "8", "--block", "4", "--taps", "3", "--layers", "1", "--no-evaluate", "--json"};
+    return {"train",     "dflash",      "--target",      model_,  "--data",   folder_ / "data",
+            "--out",     folder_ / out, "--batch",       "2",     "--length", "64",
+            "--anchors", "8",           "--block",       "4",     "--taps",   "3",
+            "--layers",  "1",           "--no-evaluate", "--json"};
   }
 
   pid_t start(std::vector<std::string> words) const {
     words.insert(words.begin(), kProgram);
     const pid_t pid = ::fork();
     if (pid != 0) return pid;
-    const int out = ::open((folder_ / "stdout").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), err = ::open((folder_ / "stderr").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    const int out = ::open((folder_ / "stdout").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600),
+              err = ::open((folder_ / "stderr").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
     ::dup2(out, 1);
     ::dup2(err, 2);
     std::vector<char*> pointers;
@@ -77,17 +83,20 @@ class TrainCli : public ::testing::Test {
   std::string model_;
 };
 
-std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+std::vector<std::string> with(std::vector<std::string> words,
+                              const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
 TEST_F(TrainCli, CtrlCStopsWithinTwoSecondsWithACheckpointAndResumesExactly) {
-  ASSERT_EQ(run(with(arguments("whole"), {"--steps", "400", "--deterministic"})), 0) << read("stderr");
+  ASSERT_EQ(run(with(arguments("whole"), {"--steps", "400", "--deterministic"})), 0)
+      << read("stderr");
   const std::string expected = hash();
   ASSERT_EQ(expected.size(), 64u);
 
-  const pid_t pid = start(with(arguments("cut"), {"--steps", "400", "--deterministic", "--checkpoint-every", "20"}));
+  const pid_t pid = start(
+      with(arguments("cut"), {"--steps", "400", "--deterministic", "--checkpoint-every", "20"}));
   ASSERT_TRUE(wait_for("cut/latest"));
   const auto before = Clock::now();
   ::kill(pid, SIGINT);
@@ -95,29 +104,42 @@ TEST_F(TrainCli, CtrlCStopsWithinTwoSecondsWithACheckpointAndResumesExactly) {
   EXPECT_LT(Clock::now() - before, std::chrono::seconds(2));
   EXPECT_NE(read("stderr").find("--resume"), std::string::npos);
 
-  ASSERT_EQ(run({"train", "dflash", "--resume", folder_ / "cut", "--no-evaluate", "--json"}), 0) << read("stderr");
+  ASSERT_EQ(run({"train", "dflash", "--resume", folder_ / "cut", "--no-evaluate", "--json"}), 0)
+      << read("stderr");
   EXPECT_EQ(hash(), expected);
 }
 
 TEST_F(TrainCli, KilledTwiceItResumesExactly) {
-  ASSERT_EQ(run(with(arguments("whole"), {"--steps", "300", "--deterministic"})), 0) << read("stderr");
+  ASSERT_EQ(run(with(arguments("whole"), {"--steps", "300", "--deterministic"})), 0)
+      << read("stderr");
   const std::string expected = hash();
-  pid_t pid = start(with(arguments("cut"), {"--steps", "300", "--deterministic", "--checkpoint-every", "5"}));
+  pid_t pid = start(
+      with(arguments("cut"), {"--steps", "300", "--deterministic", "--checkpoint-every", "5"}));
   ASSERT_TRUE(wait_for("cut/step-10"));
   ::kill(pid, SIGKILL);
   EXPECT_EQ(wait(pid), 1000 + SIGKILL);
-  pid = start({"train", "dflash", "--resume", folder_ / "cut", "--no-evaluate", "--json", "--checkpoint-every", "5", "--schedule", "lockstep"});
+  pid = start({"train", "dflash", "--resume", folder_ / "cut", "--no-evaluate", "--json",
+               "--checkpoint-every", "5", "--schedule", "lockstep"});
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   ::kill(pid, SIGKILL);
   wait(pid);
-  ASSERT_EQ(run({"train", "dflash", "--resume", folder_ / "cut", "--no-evaluate", "--json", "--depth", "4"}), 0) << read("stderr");
+  ASSERT_EQ(run({"train", "dflash", "--resume", folder_ / "cut", "--no-evaluate", "--json",
+                 "--depth", "4"}),
+            0)
+      << read("stderr");
   EXPECT_EQ(hash(), expected);
 }
 
 TEST_F(TrainCli, WrongUsageIsStatusTwoAndOneMessage) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"train"}, {"train", "dflash"}, {"train", "dflash", "--nosuch"}, {"generate"}, {"model", "nosuch.gguf"},
-           with(arguments("x"), {"--memory", "12"}), with(arguments("x"), {"--steps", "-3"}), with(arguments("x"), {"--config", folder_ / "nowhere.yaml"})}) {
+           {"train"},
+           {"train", "dflash"},
+           {"train", "dflash", "--nosuch"},
+           {"generate"},
+           {"model", "nosuch.gguf"},
+           with(arguments("x"), {"--memory", "12"}),
+           with(arguments("x"), {"--steps", "-3"}),
+           with(arguments("x"), {"--config", folder_ / "nowhere.yaml"})}) {
     EXPECT_EQ(run(words), 2) << read("stderr");
     EXPECT_NE(read("stderr"), "");
     EXPECT_EQ(read("stdout"), "");
@@ -125,14 +147,21 @@ TEST_F(TrainCli, WrongUsageIsStatusTwoAndOneMessage) {
 }
 
 TEST_F(TrainCli, AConfigurationFileHoldsAnySwitchAndTheCommandLineWins) {
-  folder_.write("run.yaml", "target: " + model_ + "\ndata: [" + (folder_ / "data") + "]\nbatch: 2\nlength: 64\nanchors: 8\nblock: 4\ntaps: 3\nlayers: 1\nno-evaluate: true\njson: true\nsteps: 50\nout: " + (folder_ / "configured") + "\n");
-  ASSERT_EQ(run({"train", "dflash", "--config", folder_ / "run.yaml", "--steps", "2"}), 0) << read("stderr");
+  folder_.write("run.yaml", "target: " + model_ + "\ndata: [" + (folder_ / "data") +
+                                "]\nbatch: 2\nlength: 64\nanchors: 8\nblock: 4\ntaps: 3\nlayers: "
+                                "1\nno-evaluate: true\njson: true\nsteps: 50\nout: " +
+                                (folder_ / "configured") + "\n");
+  ASSERT_EQ(run({"train", "dflash", "--config", folder_ / "run.yaml", "--steps", "2"}), 0)
+      << read("stderr");
   EXPECT_NE(read("stdout").find("\"steps\":2,"), std::string::npos) << read("stdout");
 }
 
 TEST_F(TrainCli, GeneratesWithTheTrainedDrafterLosslessly) {
   ASSERT_EQ(run(with(arguments("out"), {"--steps", "5"})), 0) << read("stderr");
-  ASSERT_EQ(run({"generate", "--target", model_, "--drafter", folder_ / "out", "--prompt", "abc", "--raw", "--max-tokens", "20", "--verify", "--json"}), 0) << read("stderr");
+  ASSERT_EQ(run({"generate", "--target", model_, "--drafter", folder_ / "out", "--prompt", "abc",
+                 "--raw", "--max-tokens", "20", "--verify", "--json"}),
+            0)
+      << read("stderr");
   EXPECT_NE(read("stdout").find("\"differences\":0"), std::string::npos);
 }
 

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 #include <rapidcheck.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "data/fingerprint.h"
 #include "data/random_text.h"

@@ -16,7 +16,11 @@ using testing::TemporaryFolder;
 
 CheckpointContent content_of(std::uint64_t step, const std::vector<float>& weights) {
   const auto* data = reinterpret_cast<const std::byte*>(weights.data());
-  const SafeTensor tensor{"fc.weight", "F32", {static_cast<std::int64_t>(weights.size())}, data, weights.size() * sizeof(float)};
+  const SafeTensor tensor{"fc.weight",
+                          "F32",
+                          {static_cast<std::int64_t>(weights.size())},
+                          data,
+                          weights.size() * sizeof(float)};
   return {step, {{"block_size", 8}}, {{"step", step}}, {tensor}, {tensor}, std::string(64, 'a')};
 }
 
@@ -52,18 +56,22 @@ TEST(Checkpoint, ComesBackAsItWas) {
 
 TEST(Checkpoint, KeepsTheLastTwoAndNamesTheNewest) {
   const TemporaryFolder folder;
-  for (const std::uint64_t step : {3, 9, 27, 81}) write_checkpoint(folder.path(), content_of(step, {1}));
+  for (const std::uint64_t step : {3, 9, 27, 81})
+    write_checkpoint(folder.path(), content_of(step, {1}));
   std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder.path())) names.insert(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    names.insert(entry.path().filename());
   EXPECT_EQ(names, (std::set<std::string>{"step-27", "step-81", "latest"}));
   std::string latest;
   std::getline(std::ifstream(folder / "latest"), latest);
   EXPECT_EQ(latest, "step-81");
 }
 
-// A flipped byte anywhere in any file: the older one is used and the damaged one named; asked for directly it is refused.
+// A flipped byte anywhere in any file: the older one is used and the damaged one named; asked for
+// directly it is refused.
 TEST(Checkpoint, DamageIsFoundInEveryFile) {
-  for (const std::string file : {"config.json", "model.safetensors", "optimizer.safetensors", "state.json", "MANIFEST"}) {
+  for (const std::string file :
+       {"config.json", "model.safetensors", "optimizer.safetensors", "state.json", "MANIFEST"}) {
     const TemporaryFolder folder;
     write_checkpoint(folder.path(), content_of(1, {1, 2, 3}));
     write_checkpoint(folder.path(), content_of(2, {4, 5, 6}));

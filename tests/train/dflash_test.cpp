@@ -1,4 +1,5 @@
-// Whole runs of `train dflash` beside a small random model: what is trained, under every schedule, resumed, refused.
+// Whole runs of `train dflash` beside a small random model: what is trained, under every schedule,
+// resumed, refused.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,7 +27,8 @@ class Dflash : public ::testing::Test {
     std::mt19937 random(3);
     for (int file = 0; file < 30; ++file) {
       std::string text;
-      for (int line = 0; line < 40; ++line) text += fmt::format("def f{}(x):\n    return x + {}\n", random() % 20, random() % 10);
+      for (int line = 0; line < 40; ++line)
+        text += fmt::format("def f{}(x):\n    return x + {}\n", random() % 20, random() % 10);
       folder_.write(fmt::format("data/file{}.py", file), text);
     }
   }
@@ -130,7 +132,9 @@ TEST_F(Dflash, SharesAddUpAndTheTraceSaysTheSame) {
   const nlohmann::json result = train(options("out"));
   for (const auto& device : result.at("devices")) {
     double sum = 0;
-    for (const char* key : {"busy", "starved", "back_pressured", "synchronising", "host", "startup", "tail"}) sum += device.at(key).get<double>();
+    for (const char* key :
+         {"busy", "starved", "back_pressured", "synchronising", "host", "startup", "tail"})
+      sum += device.at(key).get<double>();
     EXPECT_NEAR(sum, 1, 1e-9);
   }
   EXPECT_EQ(result.at("devices").size(), 2u);
@@ -169,12 +173,20 @@ TEST_F(Dflash, BadInputIsRefusedWithItsNameBeforeAnythingIsWritten) {
       {"no data", [](auto& o, auto& f) { o.data = {f / "nowhere"}; }, {"nowhere"}},
       {"no text", [](auto& o, auto& f) { o.data = {f / "empty"}; }, {"empty"}},
       {"no model", [](auto& o, auto&) { o.target = "nosuchmodel.gguf"; }, {"nosuchmodel.gguf"}},
-      {"not a model", [](auto& o, auto& f) { o.target = f / "notamodel.gguf"; }, {"notamodel.gguf"}},
+      {"not a model",
+       [](auto& o, auto& f) { o.target = f / "notamodel.gguf"; },
+       {"notamodel.gguf"}},
       {"too long", [](auto& o, auto&) { o.length = 4096; }, {"--length", "4096", "256"}},
       {"too many taps", [](auto& o, auto&) { o.taps = 9; }, {"--taps", "9"}},
       {"memory", [](auto& o, auto&) { o.memory = 1 << 20; }, {"--memory", "1 MiB", "lower"}},
       {"schedule", [](auto& o, auto&) { o.schedule = "fast"; }, {"--schedule", "fast", "async"}},
-      {"seconds", [](auto& o, auto&) { o.steps = 0; o.seconds = 1; o.deterministic = true; }, {"--deterministic", "--steps"}},
+      {"seconds",
+       [](auto& o, auto&) {
+         o.steps = 0;
+         o.seconds = 1;
+         o.deterministic = true;
+       },
+       {"--deterministic", "--steps"}},
       {"resume", [](auto& o, auto& f) { o.resume = f / "empty"; }, {"empty", "checkpoint"}},
   };
   for (const Refusal& refusal : refusals) {
@@ -184,7 +196,9 @@ TEST_F(Dflash, BadInputIsRefusedWithItsNameBeforeAnythingIsWritten) {
       train(o);
       ADD_FAILURE() << refusal.name;
     } catch (const Error& e) {
-      for (const std::string& word : refusal.words) EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << refusal.name << ": " << e.what();
+      for (const std::string& word : refusal.words)
+        EXPECT_NE(std::string(e.what()).find(word), std::string::npos)
+            << refusal.name << ": " << e.what();
     }
     EXPECT_FALSE(fs::exists(folder_ / "refused")) << refusal.name;
   }
@@ -192,7 +206,8 @@ TEST_F(Dflash, BadInputIsRefusedWithItsNameBeforeAnythingIsWritten) {
 
 TEST_F(Dflash, ACheckpointOfAnotherModelOrOtherDataIsRefused) {
   train(options("first"));
-  const std::string other = testing::write_random_llama(folder_ / "other", RandomLlama{.layers = 8}, 2);
+  const std::string other =
+      testing::write_random_llama(folder_ / "other", RandomLlama{.layers = 8}, 2);
   DflashOptions o;
   o.resume = folder_ / "first";
   o.target = other;

@@ -13,7 +13,8 @@ using namespace testing;
 
 // Rows of a batch, as the batch of a replica.
 DraftBatch rows_of(const DraftBatch& batch, std::int64_t first, std::int64_t last) {
-  return {batch.features.slice(0, first, last), batch.tokens.slice(0, first, last), batch.row_lengths.slice(0, first, last), batch.anchors.slice(0, first, last)};
+  return {batch.features.slice(0, first, last), batch.tokens.slice(0, first, last),
+          batch.row_lengths.slice(0, first, last), batch.anchors.slice(0, first, last)};
 }
 
 struct Reduced {
@@ -21,7 +22,8 @@ struct Reduced {
   double denominator = 0;
 };
 
-Reduced reduce_over(const Model& model, const DraftBatch& batch, const std::vector<std::int64_t>& borders) {
+Reduced reduce_over(const Model& model, const DraftBatch& batch,
+                    const std::vector<std::int64_t>& borders) {
   Drafter drafter = model.drafter(torch::kFloat64);
   const FlatLayout layout = flat_layout(drafter.parameters());
   std::vector<GradientBucket> buckets(borders.size() - 1, GradientBucket(layout));
@@ -41,13 +43,16 @@ Reduced reduce_over(const Model& model, const DraftBatch& batch, const std::vect
 TEST(GradientBucket, AnySplitOverReplicasEqualsOneBigBatch) {
   const Model model = random_model(small_config(), 1);
   // Row 2 has no anchors: a replica may get nothing to learn from.
-  const DraftBatch batch = make_batch(model.config, {17, 3, 9, 6, 12}, {{0, 1, 2, 9, 16}, {1}, {}, {0}, {5, 6, 11}}, 3);
+  const DraftBatch batch =
+      make_batch(model.config, {17, 3, 9, 6, 12}, {{0, 1, 2, 9, 16}, {1}, {}, {0}, {5, 6, 11}}, 3);
   const Reduced whole = reduce_over(model, batch, {0, 5});
-  for (const auto& borders : std::vector<std::vector<std::int64_t>>{{0, 1, 5}, {0, 2, 3, 5}, {0, 5, 5}, {0, 0, 4, 5}}) {
+  for (const auto& borders :
+       std::vector<std::vector<std::int64_t>>{{0, 1, 5}, {0, 2, 3, 5}, {0, 5, 5}, {0, 0, 4, 5}}) {
     const Reduced split = reduce_over(model, batch, borders);
     EXPECT_NEAR(split.denominator, whole.denominator, 1e-12);
     for (std::size_t i = 0; i < whole.gradient.size(); ++i)
-      ASSERT_NEAR(split.gradient[i], whole.gradient[i], 1e-6 * (1 + std::abs(whole.gradient[i]))) << i;
+      ASSERT_NEAR(split.gradient[i], whole.gradient[i], 1e-6 * (1 + std::abs(whole.gradient[i])))
+          << i;
   }
 }
 
@@ -91,7 +96,8 @@ TEST(FlatLayout, FollowsTheOrderOfNamesAndRoundTrips) {
   flatten(layout, single, flat);
   Parameters other = trainable_copy(random_model(small_config(), 4).parameters, torch::kFloat32);
   unflatten(layout, flat, other);
-  for (const auto& [name, tensor] : single) EXPECT_TRUE(torch::equal(tensor, other.at(name))) << name;
+  for (const auto& [name, tensor] : single)
+    EXPECT_TRUE(torch::equal(tensor, other.at(name))) << name;
 }
 
 TEST(WeightsHash, KnowsNamesShapesAndBits) {
@@ -101,7 +107,8 @@ TEST(WeightsHash, KnowsNamesShapesAndBits) {
   reshaped.entries[0].shape = {1, 2};
   const std::vector<float> weights{1, 2, 0.0f}, negative_zero{1, 2, -0.0f};
   // printf 'a\nF32 [2, 1]\n\0\0\x80\x3f\0\0\0\x40b\nF32 [1]\n\0\0\0\0' | sha256sum
-  EXPECT_EQ(weights_sha256(layout, weights), "988b3f8b2427738114b8bcb5a9bbffe8209bdc6a4dff2a73b97f359a67c367c3");
+  EXPECT_EQ(weights_sha256(layout, weights),
+            "988b3f8b2427738114b8bcb5a9bbffe8209bdc6a4dff2a73b97f359a67c367c3");
   EXPECT_NE(weights_sha256(renamed, weights), weights_sha256(layout, weights));
   EXPECT_NE(weights_sha256(reshaped, weights), weights_sha256(layout, weights));
   EXPECT_NE(weights_sha256(layout, negative_zero), weights_sha256(layout, weights));

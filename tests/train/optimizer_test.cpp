@@ -15,8 +15,10 @@ namespace {
 FlatLayout layout_of(const std::vector<std::vector<std::int64_t>>& shapes) {
   FlatLayout layout;
   for (const auto& shape : shapes) {
-    const auto elements = static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
-    layout.entries.push_back({"t" + std::to_string(layout.entries.size()), shape, layout.elements, elements});
+    const auto elements = static_cast<std::size_t>(
+        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
+    layout.entries.push_back(
+        {"t" + std::to_string(layout.entries.size()), shape, layout.elements, elements});
     layout.elements += elements;
   }
   return layout;
@@ -26,7 +28,8 @@ FlatLayout layout_of(const std::vector<std::vector<std::int64_t>>& shapes) {
 struct PlainAdamW {
   std::vector<double> w, m, v;
   int t = 0;
-  void step(const FlatLayout& layout, const std::vector<float>& gradient, double rate, const OptimizerOptions& o) {
+  void step(const FlatLayout& layout, const std::vector<float>& gradient, double rate,
+            const OptimizerOptions& o) {
     double norm = 0;
     for (const float g : gradient) norm += static_cast<double>(g) * g;
     norm = std::sqrt(norm);
@@ -38,7 +41,9 @@ struct PlainAdamW {
         m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
         v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
         const double decay = entry.shape.size() > 1 ? o.weight_decay : 0;
-        w[i] -= rate * (m[i] / (1 - std::pow(o.beta1, t)) / (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) + o.eps) + decay * w[i]);
+        w[i] -= rate * (m[i] / (1 - std::pow(o.beta1, t)) /
+                            (std::sqrt(v[i] / (1 - std::pow(o.beta2, t))) + o.eps) +
+                        decay * w[i]);
       }
   }
 };
@@ -49,17 +54,21 @@ TEST(Optimizer, EqualsPlainAdamW) {
     OptimizerOptions options;
     options.weight_decay = 0.1;
     options.clip = *rc::gen::element(0.0, 1.0, 100.0);
-    const auto value = rc::gen::map(rc::gen::inRange(-1000, 1001), [](int x) { return static_cast<float>(x) / 300; });
+    const auto value = rc::gen::map(rc::gen::inRange(-1000, 1001),
+                                    [](int x) { return static_cast<float>(x) / 300; });
     const auto vector = rc::gen::container<std::vector<float>>(layout.elements, value);
     const std::vector<float> start = *vector;
     Optimizer optimizer(layout, start, options);
-    PlainAdamW plain{{start.begin(), start.end()}, std::vector<double>(start.size()), std::vector<double>(start.size())};
+    PlainAdamW plain{{start.begin(), start.end()},
+                     std::vector<double>(start.size()),
+                     std::vector<double>(start.size())};
     for (int step = 0; step < 4; ++step) {
       const std::vector<float> gradient = *vector;
       optimizer.step(gradient, 1e-2);
       plain.step(layout, gradient, 1e-2, options);
     }
-    for (std::size_t i = 0; i < start.size(); ++i) RC_ASSERT(std::abs(optimizer.weights()[i] - plain.w[i]) < 1e-5);
+    for (std::size_t i = 0; i < start.size(); ++i)
+      RC_ASSERT(std::abs(optimizer.weights()[i] - plain.w[i]) < 1e-5);
   }));
 }
 
@@ -70,7 +79,8 @@ TEST(Optimizer, ReturnsTheNormBeforeClipping) {
 
 TEST(Optimizer, RefusesAGradientThatIsNotFiniteAndStaysAsItWas) {
   Optimizer optimizer(layout_of({{1, 2}}), {1, 2}, {});
-  EXPECT_THROW(optimizer.step(std::vector<float>{1, std::numeric_limits<float>::quiet_NaN()}, 1e-3), Error);
+  EXPECT_THROW(optimizer.step(std::vector<float>{1, std::numeric_limits<float>::quiet_NaN()}, 1e-3),
+               Error);
   EXPECT_EQ(optimizer.steps(), 0u);
   EXPECT_EQ(optimizer.weights()[0], 1);
   EXPECT_EQ(optimizer.first_moment()[0], 0);
@@ -80,7 +90,8 @@ TEST(Optimizer, ResumedFromItsStateGivesTheSameBits) {
   const FlatLayout layout = layout_of({{5, 9}, {3}});
   const auto gradient = [&](int step) {
     std::vector<float> g(layout.elements);
-    for (std::size_t i = 0; i < g.size(); ++i) g[i] = std::sin(static_cast<float>(step * 31 + static_cast<int>(i)));
+    for (std::size_t i = 0; i < g.size(); ++i)
+      g[i] = std::sin(static_cast<float>(step * 31 + static_cast<int>(i)));
     return g;
   };
   Optimizer whole(layout, gradient(100), {});
@@ -91,12 +102,16 @@ TEST(Optimizer, ResumedFromItsStateGivesTheSameBits) {
     whole.step(gradient(step), 1e-3);
     resumed.step(gradient(step), 1e-3);
   }
-  EXPECT_TRUE(std::equal(whole.weights().begin(), whole.weights().end(), resumed.weights().begin()));
-  EXPECT_THROW(resumed.restore(std::vector<float>(2), whole.first_moment(), whole.second_moment(), 1), Error);
+  EXPECT_TRUE(
+      std::equal(whole.weights().begin(), whole.weights().end(), resumed.weights().begin()));
+  EXPECT_THROW(
+      resumed.restore(std::vector<float>(2), whole.first_moment(), whole.second_moment(), 1),
+      Error);
 }
 
 TEST(LearningRate, CosineWarmsUpAndEndsAtItsLastShare) {
-  const LearningRate rate{.peak = 2, .decay = LearningRate::Decay::cosine, .warmup = 10, .steps = 110, .last = 0.1};
+  const LearningRate rate{
+      .peak = 2, .decay = LearningRate::Decay::cosine, .warmup = 10, .steps = 110, .last = 0.1};
   EXPECT_DOUBLE_EQ(rate.at(0), 0.2);
   EXPECT_DOUBLE_EQ(rate.at(9), 2);
   EXPECT_DOUBLE_EQ(rate.at(10), 2);
@@ -105,7 +120,8 @@ TEST(LearningRate, CosineWarmsUpAndEndsAtItsLastShare) {
 }
 
 TEST(LearningRate, WsdIsStableThenLinear) {
-  const LearningRate rate{.peak = 1, .decay = LearningRate::Decay::wsd, .warmup = 4, .steps = 100, .decay_share = 0.2};
+  const LearningRate rate{
+      .peak = 1, .decay = LearningRate::Decay::wsd, .warmup = 4, .steps = 100, .decay_share = 0.2};
   EXPECT_DOUBLE_EQ(rate.at(4), 1);
   EXPECT_DOUBLE_EQ(rate.at(80), 1);
   EXPECT_DOUBLE_EQ(rate.at(90), 0.5);

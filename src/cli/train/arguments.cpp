@@ -16,7 +16,9 @@ void append_switches(const std::string& path, std::vector<std::string>& out) {
   } catch (const YAML::Exception& e) {
     fail(ErrorCode::bad_input, "--config {}: {}", path, e.what());
   }
-  if (!root.IsMap()) fail(ErrorCode::bad_input, "--config {}: a map of switches is expected, e.g. \"steps: 20\"", path);
+  if (!root.IsMap())
+    fail(ErrorCode::bad_input, "--config {}: a map of switches is expected, e.g. \"steps: 20\"",
+         path);
   for (const auto& entry : root) {
     const auto key = entry.first.as<std::string>();
     const YAML::Node& value = entry.second;
@@ -27,11 +29,14 @@ void append_switches(const std::string& path, std::vector<std::string>& out) {
     } else if (value.IsSequence()) {
       out.push_back("--" + key);
       for (const auto& item : value) {
-        if (!item.IsScalar()) fail(ErrorCode::bad_input, "--config {}:{}: {}: a list of plain values is expected", path, item.Mark().line + 1, key);
+        if (!item.IsScalar())
+          fail(ErrorCode::bad_input, "--config {}:{}: {}: a list of plain values is expected", path,
+               item.Mark().line + 1, key);
         out.push_back(item.Scalar());
       }
     } else {
-      fail(ErrorCode::bad_input, "--config {}:{}: {}: a value or a list is expected", path, value.Mark().line + 1, key);
+      fail(ErrorCode::bad_input, "--config {}:{}: {}: a value or a list is expected", path,
+           value.Mark().line + 1, key);
     }
   }
 }

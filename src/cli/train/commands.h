@@ -1,4 +1,5 @@
-// The commands of headrace-train. Each adds itself to the command line and returns what to do where it is chosen.
+// The commands of headrace-train. Each adds itself to the command line and returns what to do where
+// it is chosen.
 #pragma once
 
 #include "cli/exit.h"

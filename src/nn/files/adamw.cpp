@@ -34,7 +34,8 @@ HEADRACE_CLONES double sum_of_squares(const float* x, int64_t n) {
   return total;
 }
 
-HEADRACE_CLONES void sum_scaled(std::span<const float* const> x, float factor, std::span<float> out) {
+HEADRACE_CLONES void sum_scaled(std::span<const float* const> x, float factor,
+                                std::span<float> out) {
   // Pieces stay in the first cache while the terms are added.
   constexpr std::size_t piece = 2048;
   for (std::size_t begin = 0; begin < out.size(); begin += piece) {

@@ -1,4 +1,5 @@
-// AdamW and the sums before it, over flat fp32 arrays; without libtorch. Elementwise, so ranges may go to any thread.
+// AdamW and the sums before it, over flat fp32 arrays; without libtorch. Elementwise, so ranges may
+// go to any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,10 @@ struct AdamWStep {
 };
 
 // m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-// w -= learning_rate (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w), g scaled first.
-void adamw(const AdamWStep& step, const float* gradient, std::int64_t n, float* weights, float* m, float* v);
+// w -= learning_rate (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w), g scaled
+// first.
+void adamw(const AdamWStep& step, const float* gradient, std::int64_t n, float* weights, float* m,
+           float* v);
 
 // Sum of squares: fp32 within chunks of 4,096, fp64 over them, always in the same order.
 double sum_of_squares(const float* x, std::int64_t n);

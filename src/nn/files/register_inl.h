@@ -1,5 +1,5 @@
-// Registers of 64 bytes as a type, for the loops that compilers do not vectorise: reductions, and loops over
-// bfloat16 in place. On CPUs with shorter registers the compiler splits them.
+// Registers of 64 bytes as a type, for the loops that compilers do not vectorise: reductions, and
+// loops over bfloat16 in place. On CPUs with shorter registers the compiler splits them.
 #pragma once
 
 #include <cmath>
@@ -24,15 +24,23 @@ typedef std::uint16_t Halves __attribute__((vector_size(32), aligned(2), may_ali
 template <typename A>
 constexpr std::int64_t lanes = 64 / sizeof(A);
 
-HEADRACE_INLINE Floats load_register(const float* x) { return *reinterpret_cast<const Floats*>(x); }
-HEADRACE_INLINE Doubles load_register(const double* x) { return *reinterpret_cast<const Doubles*>(x); }
+HEADRACE_INLINE Floats load_register(const float* x) {
+  return *reinterpret_cast<const Floats*>(x);
+}
+HEADRACE_INLINE Doubles load_register(const double* x) {
+  return *reinterpret_cast<const Doubles*>(x);
+}
 HEADRACE_INLINE Floats load_register(const Bf16* x) {
   const Words bits = __builtin_convertvector(*reinterpret_cast<const Halves*>(x), Words) << 16;
   return reinterpret_cast<Floats>(bits);
 }
 
-HEADRACE_INLINE void store_register(Floats v, float* x) { *reinterpret_cast<Floats*>(x) = v; }
-HEADRACE_INLINE void store_register(Doubles v, double* x) { *reinterpret_cast<Doubles*>(x) = v; }
+HEADRACE_INLINE void store_register(Floats v, float* x) {
+  *reinterpret_cast<Floats*>(x) = v;
+}
+HEADRACE_INLINE void store_register(Doubles v, double* x) {
+  *reinterpret_cast<Doubles*>(x) = v;
+}
 // Rounds as store<Bf16>; v is no NaN.
 HEADRACE_INLINE void store_register(Floats v, Bf16* x) {
   const Words bits = reinterpret_cast<Words>(v);
@@ -40,13 +48,18 @@ HEADRACE_INLINE void store_register(Floats v, Bf16* x) {
   *reinterpret_cast<Halves*>(x) = __builtin_convertvector(rounded, Halves);
 }
 
-HEADRACE_INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }
-HEADRACE_INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
+HEADRACE_INLINE Floats larger(Floats a, Floats b) {
+  return a > b ? a : b;
+}
+HEADRACE_INLINE Doubles larger(Doubles a, Doubles b) {
+  return a > b ? a : b;
+}
 
 // exp(x) for x <= 0, as exp_approx: within 2 ulp, and exp(-87) below -87.
 HEADRACE_INLINE Floats exp_register(Floats x) {
   x = larger(x, Floats{} - 87.0f);
-  const Floats shifted = x * 1.44269504f + 12582912.0f;  // leaves the rounded integer in the low bits
+  const Floats shifted =
+      x * 1.44269504f + 12582912.0f;  // leaves the rounded integer in the low bits
   const Words n = reinterpret_cast<Words>(shifted) - 0x4b400000u;
   const Floats whole = shifted - 12582912.0f;
   const Floats r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
@@ -95,7 +108,8 @@ HEADRACE_INLINE double exponentials(T* x, std::int64_t n, Wide<T> shift) {
   V first{}, second{};
   std::int64_t i = 0;
   for (; i + 2 * w <= n; i += 2 * w) {
-    const V a = exp_register(load_register(x + i) - shift), b = exp_register(load_register(x + i + w) - shift);
+    const V a = exp_register(load_register(x + i) - shift),
+            b = exp_register(load_register(x + i + w) - shift);
     store_register(a, x + i);
     store_register(b, x + i + w);
     first += a;

@@ -141,9 +141,8 @@ void Tokenizer::Data::read_vocabulary(const GgufFile& file) {
       byte_tokens[static_cast<unsigned char>(bytes[i][0])] = id;
     }
   }
-  std::sort(specials.begin(), specials.end(), [&](std::int32_t a, std::int32_t b) {
-    return texts[a].size() > texts[b].size();
-  });
+  std::sort(specials.begin(), specials.end(),
+            [&](std::int32_t a, std::int32_t b) { return texts[a].size() > texts[b].size(); });
 }
 
 void Tokenizer::Data::read_merges(const GgufFile& file) {

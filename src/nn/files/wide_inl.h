@@ -1,5 +1,5 @@
-// What kernels need that are generic over their storage, double included: gradients are checked against
-// finite differences in double, with the code that trains in bfloat16.
+// What kernels need that are generic over their storage, double included: gradients are checked
+// against finite differences in double, with the code that trains in bfloat16.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,12 @@
 
 namespace headrace::kernels {
 
-HEADRACE_INLINE double load(double x) { return x; }
-HEADRACE_INLINE double exp_approx(double x) { return std::exp(x); }
+HEADRACE_INLINE double load(double x) {
+  return x;
+}
+HEADRACE_INLINE double exp_approx(double x) {
+  return std::exp(x);
+}
 
 template <typename T>
 HEADRACE_INLINE T narrow(Wide<T> x) {
@@ -41,7 +45,8 @@ template <typename T>
 HEADRACE_INLINE Wide<T> inverse_rms(const T* x, std::int64_t width, double eps) {
   using A = Wide<T>;
   const A squares = wide_sum<A>(width, [=](std::int64_t i) { return load(x[i]) * load(x[i]); });
-  return static_cast<A>(1.0 / std::sqrt(static_cast<double>(squares) / static_cast<double>(width) + eps));
+  return static_cast<A>(1.0 /
+                        std::sqrt(static_cast<double>(squares) / static_cast<double>(width) + eps));
 }
 
 }  // namespace headrace::kernels
