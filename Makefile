@@ -3,7 +3,7 @@ BUILD := build/release
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 PREFIX ?= /usr/local
-SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
+SOURCES = $(shell find include src tests bench examples -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup packages build check analyze quickstart bench-env install format check-format
 

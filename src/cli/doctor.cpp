@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cli/commands.h"
+#include "gpu/loader.h"
 #include "headrace/gguf.h"
 
 namespace headrace {
@@ -19,6 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t gib = 1ull << 30;
+
+double in_gib(std::uint64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(gib);
+}
 
 enum class Need { required, optional };
 
@@ -87,7 +92,7 @@ void check_machine(Checkup& checkup) {
   };
   const std::uint64_t memory = pages(_SC_PHYS_PAGES) * pages(_SC_PAGESIZE);
   checkup.line(Need::required, memory >= 3 * gib, "memory",
-               fmt::format("{:.1f} GiB", static_cast<double>(memory) / static_cast<double>(gib)),
+               fmt::format("{:.1f} GiB", in_gib(memory)),
                "training the default drafter needs 2 GiB beside the system");
   const std::string flags = cpu_flags();
   std::string found;
@@ -102,10 +107,9 @@ void check_machine(Checkup& checkup) {
                "nothing to do: computation stays in fp32");
   struct statvfs disk {};
   const std::uint64_t space = ::statvfs(".", &disk) == 0 ? disk.f_bavail * disk.f_frsize : 0;
-  checkup.line(
-      Need::required, space >= 4 * gib, "disk",
-      fmt::format("{:.1f} GiB free here", static_cast<double>(space) / static_cast<double>(gib)),
-      "set-up, build and a run need 4 GiB: free some, or build elsewhere");
+  checkup.line(Need::required, space >= 4 * gib, "disk",
+               fmt::format("{:.1f} GiB free here", in_gib(space)),
+               "set-up, build and a run need 4 GiB: free some, or build elsewhere");
 }
 
 void check_software(Checkup& checkup) {
@@ -131,12 +135,23 @@ void check_software(Checkup& checkup) {
                "make setup, or set HEADRACE_MODELS; any other model goes by its path");
 }
 
-void check_gpu(Checkup& checkup) {
+void check_gpus(Checkup& checkup) {
   std::ifstream version("/proc/driver/nvidia/version");
   std::string driver;
   std::getline(version, driver);
   checkup.line(Need::optional, !driver.empty(), "GPU driver", driver.empty() ? "none" : driver,
                "only --device cuda needs one: install NVIDIA's driver");
+  const GpuList gpus = list_gpus();
+  if (gpus.devices.empty())
+    checkup.line(Need::optional, false, "GPU", gpus.why_none, "only --device cuda needs one");
+  for (std::size_t i = 0; i < gpus.devices.size(); ++i) {
+    const GpuDevice& gpu = gpus.devices[i];
+    checkup.line(Need::optional, true, fmt::format("GPU {}", i),
+                 fmt::format("{}, {:.0f} GiB, compute capability {}.{}, {} multiprocessors",
+                             gpu.name, in_gib(gpu.memory_bytes), gpu.capability_major,
+                             gpu.capability_minor, gpu.multiprocessors),
+                 "");
+  }
   auto nvcc = on_path("nvcc");
   if (!nvcc && ::access("/usr/local/cuda/bin/nvcc", X_OK) == 0) nvcc = "/usr/local/cuda/bin/nvcc";
   checkup.line(Need::optional, nvcc.has_value(), "nvcc", nvcc ? nvcc->string() : "none",
@@ -147,7 +162,7 @@ int doctor() {
   Checkup checkup;
   check_machine(checkup);
   check_software(checkup);
-  check_gpu(checkup);
+  check_gpus(checkup);
   fmt::print("\n{}\n", checkup.healthy() ? "Everything that training on the CPU needs is here."
                                          : "Training on the CPU lacks what is marked MISSING.");
   return checkup.healthy() ? 0 : 1;

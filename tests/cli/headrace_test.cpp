@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "gpu/loader.h"
 #include "plan/example_plan.h"
 
 namespace {
@@ -122,6 +123,20 @@ TEST_F(Command, DoctorGivesAFixForEachLack) {
   }
   EXPECT_EQ(lacks, fixes) << result.output;
   EXPECT_NE(result.output.find("cores"), std::string::npos);
+}
+
+TEST_F(Command, DoctorNamesEachGpuOrSaysWhyThereIsNone) {
+  ::setenv("HEADRACE_GPU_LIBRARY", "/nowhere/libheadrace_gpu.so", 1);
+  const Result without = headrace("doctor", "");
+  ::unsetenv("HEADRACE_GPU_LIBRARY");
+  EXPECT_NE(without.output.find("no       GPU           no CUDA half built: /nowhere/"),
+            std::string::npos)
+      << without.output;
+  const headrace::GpuList gpus = headrace::list_gpus(HEADRACE_BINARY_DIR "/lib/libheadrace_gpu.so");
+  const Result here = headrace("doctor", "");
+  EXPECT_NE(here.output.find(gpus.why_none), std::string::npos) << here.output;
+  for (const headrace::GpuDevice& gpu : gpus.devices)
+    EXPECT_NE(here.output.find(gpu.name), std::string::npos) << here.output;
 }
 
 // The best of several: other programs share the machine.

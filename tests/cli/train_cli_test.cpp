@@ -7,12 +7,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
-#include "data/temp_folder.h"
 #include "gguf_writer.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
@@ -20,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using testing::RandomLlama;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 
 const std::string kProgram = HEADRACE_BINARY_DIR "/bin/headrace";
 
@@ -62,10 +60,7 @@ class TrainCli : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
   }
   int run(const std::vector<std::string>& words) const { return wait(start(words)); }
-  std::string read(const std::string& name) const {
-    std::ifstream file(folder_ / name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string read(const std::string& name) const { return folder_.read(name); }
   std::string hash() const {
     const std::string text = read("stdout");
     const auto at = text.find("\"weights_sha256\":\"");
@@ -79,7 +74,7 @@ class TrainCli : public ::testing::Test {
     return false;
   }
 
-  TempFolder folder_;
+  TemporaryFolder folder_;
   std::string model_;
 };
 

@@ -13,39 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Tokens = std::vector<std::int32_t>;
 
-TEST(AcceptanceCycles, ByHand) {
-  const Tokens text = {10, 11, 12, 13, 14, 15};
-  // Nothing proposed: the five tokens after the prefill's take a pass each.
-  EXPECT_EQ(acceptance_cycles(text, [](std::size_t) { return Tokens{}; }), (Acceptance{5, 5}));
-  // All right, two at a time: 3 tokens, then the last 2 (of which only one is needed as a
-  // proposal).
-  std::vector<std::size_t> asked;
-  EXPECT_EQ(acceptance_cycles(text,
-                              [&](std::size_t p) {
-                                asked.push_back(p);
-                                return Tokens{text[p], p + 1 < text.size() ? text[p + 1] : 0};
-                              }),
-            (Acceptance{5, 2}));
-  EXPECT_THAT(asked, ElementsAre(1, 4));
-  // Wrong, right: a token after a refused one does not count.
-  EXPECT_EQ(acceptance_cycles(text,
-                              [&](std::size_t p) {
-                                return Tokens{0, text[std::min<std::size_t>(p + 1, 5)]};
-                              }),
-            (Acceptance{5, 5}));
-  // A proposal longer than what is left emits only what is left.
-  EXPECT_EQ(
-      acceptance_cycles(text, [&](std::size_t) { return Tokens{11, 12, 13, 14, 15, 16, 17}; }),
-      (Acceptance{5, 1}));
-}
-
-TEST(AcceptanceCycles, NothingIsToBeVerifiedInOneTokenOrNone) {
-  const auto never = [](std::size_t) -> Tokens { throw std::logic_error("asked"); };
-  EXPECT_EQ(acceptance_cycles(Tokens{}, never), (Acceptance{0, 0}));
-  EXPECT_EQ(acceptance_cycles(Tokens{1}, never), (Acceptance{0, 0}));
-  EXPECT_EQ(Acceptance{}.tau(), 0);
-}
-
 // Against counts kept plainly.
 TEST(BigramTable, NextIsTheMostFrequentSuccessor) {
   EXPECT_TRUE(rc::check([] {

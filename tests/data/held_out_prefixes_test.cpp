@@ -6,14 +6,14 @@
 #include <set>
 
 #include "data/random_text.h"
-#include "data/temp_folder.h"
 #include "headrace/text_source.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
 
 using testing::encode_bytes;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 using Tokens = std::vector<std::int32_t>;
 
 constexpr std::size_t kLength = 8;
@@ -31,18 +31,14 @@ class HeldOutPrefixes : public ::testing::Test {
     manifest = scan({folder.path()});
     const std::vector<bool> held = held_out_files(manifest.files);
     for (std::size_t i = 0; i < held.size(); ++i)
-      if (held[i]) held_bytes.push_back(read(manifest.files[i].path));
-  }
-  static std::string read(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+      if (held[i]) held_bytes.push_back(folder.read(manifest.files[i].relative));
   }
   // Prefixes that a text gives: at each multiple of the length with as much text again behind it.
   static std::size_t capacity(const std::string& text) {
     return text.size() < 2 * kLength ? 0 : (text.size() - kLength) / kLength;
   }
 
-  TempFolder folder;
+  TemporaryFolder folder;
   Manifest manifest;
   std::vector<std::string> held_bytes;
 };

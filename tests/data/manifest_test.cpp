@@ -12,15 +12,15 @@
 
 #include "data/fingerprint.h"
 #include "data/random_text.h"
-#include "data/temp_folder.h"
 #include "headrace/error.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 
 std::vector<std::string> names(const Manifest& manifest) {
   std::vector<std::string> result;
@@ -41,7 +41,7 @@ std::string refusal(Action action) {
 }
 
 TEST(Scan, TakesTextAndPassesOverTheRest) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const char* name : {"b.py", "a.TXT", "sub/c.rst", "latest.md"}) folder.write(name, "text");
   for (const char* name :
        {".git/x.py", "site-packages/x.py", "sub/__pycache__/x.py", "node_modules/x.js", "test/x.py",
@@ -52,7 +52,7 @@ TEST(Scan, TakesTextAndPassesOverTheRest) {
 }
 
 TEST(Scan, NulIsSearchedInTheFirstEightKiBOnly) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::string bytes(8193, 'x');
   bytes[8192] = '\0';
   folder.write("late.txt", bytes);
@@ -62,7 +62,7 @@ TEST(Scan, NulIsSearchedInTheFirstEightKiBOnly) {
 }
 
 TEST(Scan, NamedFilesAreTakenWhateverTheirName) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("Makefile", "all:");
   folder.write(".hidden/notes", "text");
   EXPECT_THAT(names(scan({folder / "Makefile", folder / ".hidden/notes"})),
@@ -70,13 +70,13 @@ TEST(Scan, NamedFilesAreTakenWhateverTheirName) {
 }
 
 TEST(Scan, AFileReachedTwiceIsTakenOnce) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("sub/a.py", "text");
   EXPECT_EQ(scan({folder.path(), folder / "sub", folder / "sub/a.py"}).files.size(), 1u);
 }
 
 TEST(Scan, LinksNeverLoop) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("real.py", "text");
   std::filesystem::create_directory_symlink(folder.path(), folder / "loop");
   std::filesystem::create_symlink(folder / "self.py", folder / "self.py");
@@ -85,7 +85,7 @@ TEST(Scan, LinksNeverLoop) {
 }
 
 TEST(Scan, RefusesByName) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "empty");
   folder.write("nul", std::string(1, '\0'));
   folder.write("nothing", "");
@@ -96,15 +96,15 @@ TEST(Scan, RefusesByName) {
 
 TEST(Scan, AnUnreadableFileIsNamed) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read every file";
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("secret.py", "text");
   std::filesystem::permissions(folder / "secret.py", std::filesystem::perms::none);
   EXPECT_THAT(refusal([&] { scan({folder.path()}); }), HasSubstr("secret.py"));
 }
 
 TEST(Manifest, IdIsOfNamesAndBytesNotOfPlaces) {
-  const TempFolder one, two;
-  for (const TempFolder* folder : {&one, &two}) {
+  const TemporaryFolder one, two;
+  for (const TemporaryFolder* folder : {&one, &two}) {
     folder->write("a.py", "first");
     folder->write("b.py", "second");
   }
@@ -119,7 +119,7 @@ TEST(Manifest, IdIsOfNamesAndBytesNotOfPlaces) {
 // Any edit of a file's bytes, and any removal, is refused by the file's name; added files are not.
 TEST(Manifest, ChangesAreNamedAndAdditionsAllowed) {
   EXPECT_TRUE(rc::check([] {
-    const TempFolder folder;
+    const TemporaryFolder folder;
     const auto contents = *rc::gen::nonEmpty(
         rc::gen::container<std::vector<std::string>>(rc::gen::nonEmpty(testing::content(false))));
     const auto name = [](std::size_t i) { return fmt::format("f{}.py", i); };
@@ -162,7 +162,7 @@ TEST(Manifest, ChangesAreNamedAndAdditionsAllowed) {
 }
 
 TEST(Manifest, TwoArgumentsMayHoldFilesOfOneName) {
-  const TempFolder one, two;
+  const TemporaryFolder one, two;
   one.write("a.py", "first");
   two.write("a.py", "second");
   const Manifest old = scan({one.path(), two.path()});
@@ -176,7 +176,7 @@ TEST(Manifest, TwoArgumentsMayHoldFilesOfOneName) {
 }
 
 TEST(Fingerprint, LargeFilesAreSampledAndHashedWholeOnRequest) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::string bytes(20 << 20, 'x');
   const auto take = [&](bool full) {
     folder.write("big", bytes);
@@ -198,7 +198,7 @@ TEST(Fingerprint, LargeFilesAreSampledAndHashedWholeOnRequest) {
 }
 
 TEST(Manifest, ComesBackFromJson) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("a.py", "x = 1\n");
   folder.write("b/c.txt", "text");
   const Manifest manifest = scan({folder.path()});

@@ -5,14 +5,14 @@
 #include <rapidcheck.h>
 
 #include "data/random_text.h"
-#include "data/temp_folder.h"
 #include "data/utf8.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 
 // UTF-8 by its definition: the encodings of the code points.
 std::string encode_code_point(std::uint32_t c) {
@@ -48,7 +48,7 @@ TEST(Utf8, OverLongFormsAndStrayBytesCount) {
 }
 
 struct OneFile {
-  TempFolder folder;
+  TemporaryFolder folder;
   Manifest manifest;
   std::vector<Piece> pieces;
 

@@ -10,15 +10,15 @@
 
 #include "data/anchors.h"
 #include "data/random_text.h"
-#include "data/temp_folder.h"
 #include "headrace/error.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
 
 using testing::encode_bytes;
 using ::testing::HasSubstr;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 using Tokens = std::vector<std::int32_t>;
 
 struct Row {
@@ -65,7 +65,7 @@ Served serve_from(const Manifest& manifest, const TextOptions& options,
 
 // A folder of up to 150 files (windows hold 64) with random bytes.
 struct RandomFolder {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::vector<std::string> contents;
   Manifest manifest;
 
@@ -176,7 +176,7 @@ TEST(TextSource, ResumeIsExact) {
 }
 
 TEST(TextSource, SeedsAndEpochsGiveOtherOrdersAndAnchors) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (int i = 0; i < 100; ++i)
     folder.write(fmt::format("f{}.txt", i), fmt::format("file number {}", i));
   const Manifest manifest = scan({folder.path()});
@@ -195,7 +195,7 @@ TEST(TextSource, SeedsAndEpochsGiveOtherOrdersAndAnchors) {
 }
 
 TEST(TextSource, EndlessEpochsGoOn) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("a.txt", "some text");
   TextSource source(scan({folder.path()}), {.rows = 3, .length = 4, .anchors = 2}, encode_bytes);
   TokenBatch batch;
@@ -208,7 +208,7 @@ TEST(TextSource, EndlessEpochsGoOn) {
 }
 
 TEST(TextSource, EndsWhereNoDocumentGivesARow) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("a.txt", "xy");
   TextSource source(scan({folder.path()}), {}, encode_bytes);
   TokenBatch batch;
@@ -218,7 +218,7 @@ TEST(TextSource, EndsWhereNoDocumentGivesARow) {
 }
 
 TEST(TextSource, CountsWhatItFound) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("a.txt", "caf\xc3\xa9 \xff\xfe!");
   folder.write("b.jsonl", "{\"text\": \"good\"}\nbad line\n");
   TextSource source(scan({folder.path()}), {.length = 8, .epochs = 1}, encode_bytes);
@@ -266,7 +266,7 @@ TEST(TextSource, AppendedFilesJoinAtTheNextEpoch) {
 }
 
 TEST(TextSource, RefusesAPositionOfOtherData) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("a.txt", "some text");
   TextSource source(scan({folder.path()}), {}, encode_bytes);
   EXPECT_THROW(source.seek({.manifest = "another"}), Error);
@@ -281,7 +281,7 @@ TEST(TextSource, RefusesAPositionOfOtherData) {
 }
 
 TEST(TextSource, AFileThatShrankIsNamedAndNothingIsSkipped) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto name = [](int i) { return fmt::format("f{}.txt", i); };
   const auto text = [](int i) { return fmt::format("the text of file {}", i); };
   for (int i = 0; i < 200; ++i) folder.write(name(i), text(i));
@@ -311,7 +311,7 @@ TEST(TextSource, AFileThatShrankIsNamedAndNothingIsSkipped) {
 
 // A single line of 24 MiB never reaches the tokenizer in more than 1 MiB.
 TEST(TextSource, AHugeLineIsReadInBoundedPieces) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.write("line.txt", std::string(24 << 20, 'x'));
   std::size_t longest = 0, all = 0;
   TextSource source(scan({folder.path()}), {.rows = 64, .length = 4096, .anchors = 1, .epochs = 1},

@@ -7,7 +7,7 @@
 #include "gguf_writer.h"
 #include "headrace/error.h"
 #include "nn/evaluate.h"
-#include "nn_files/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {

@@ -145,22 +145,22 @@ TEST(Gguf, ShapesAreOutermostFirst) {
 
 TEST(FindModel, LooksWhereTheSetUpPutsModels) {
   const TemporaryFolder folder;
-  const auto package = folder / "venv/lib/python3.11/site-packages/some_model";
+  const std::filesystem::path package = folder / "venv/lib/python3.11/site-packages/some_model";
   std::filesystem::create_directories(package);
   testing::write_file(package / "in-venv.gguf", "x");
   testing::write_file(folder / "in-folder.gguf", "x");
   const auto environment = [](const char* name, const std::string& value) {
     ::setenv(name, value.c_str(), 1);
   };
-  environment("HEADRACE_MODELS", "/nowhere::" + folder.path().string());
-  environment("HEADRACE_VENV", (folder / "venv").string());
+  environment("HEADRACE_MODELS", "/nowhere::" + folder.path());
+  environment("HEADRACE_VENV", folder / "venv");
   EXPECT_EQ(find_model("in-venv.gguf"), (package / "in-venv.gguf").string());
-  EXPECT_EQ(find_model("in-folder.gguf"), (folder / "in-folder.gguf").string());
-  EXPECT_EQ(find_model((folder / "in-folder.gguf").string()), (folder / "in-folder.gguf").string());
+  EXPECT_EQ(find_model("in-folder.gguf"), folder / "in-folder.gguf");
+  EXPECT_EQ(find_model(folder / "in-folder.gguf"), folder / "in-folder.gguf");
   const std::string message = refusal([] { find_model("none.gguf"); });
   EXPECT_THAT(message, HasSubstr("\"none.gguf\""));
   EXPECT_THAT(message, HasSubstr("/nowhere/none.gguf"));
-  EXPECT_THAT(message, HasSubstr((folder / "venv").string()));
+  EXPECT_THAT(message, HasSubstr(folder / "venv"));
   EXPECT_THAT(refusal([] { find_model("../none.gguf"); }), HasSubstr("looked at: ../none.gguf."));
   EXPECT_THAT(refusal([] { find_model(""); }), HasSubstr("no model \"\""));
   ::unsetenv("HEADRACE_MODELS");

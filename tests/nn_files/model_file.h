@@ -9,7 +9,7 @@
 #include "gguf_writer.h"
 #include "headrace/error.h"
 #include "headrace/gguf.h"
-#include "nn_files/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace headrace::testing {
 

@@ -21,11 +21,6 @@ using testing::write_file;
 const std::vector<std::pair<std::string, std::uint64_t>> kTypes = {
     {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8}, {"U8", 1}};
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 SafeTensor tensor(const std::string& name, const std::string& dtype,
                   const std::vector<std::int64_t>& shape, const std::string& bytes) {
   return {name, dtype, shape, reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
@@ -69,8 +64,8 @@ TEST(SafeTensors, TheOrderOfTheTensorsDoesNotChangeTheFile) {
   const auto a = tensor("a", "F32", {1}, one), b = tensor("b", "U8", {2}, two);
   write_safetensors(folder / "ab", {a, b});
   write_safetensors(folder / "ba", {b, a});
-  EXPECT_EQ(read_file(folder / "ab"), read_file(folder / "ba"));
-  EXPECT_EQ(read_file(folder / "ab").size() % 8, 6u);  // the header is padded to 8, 6 bytes follow
+  EXPECT_EQ(folder.read("ab"), folder.read("ba"));
+  EXPECT_EQ(folder.read("ab").size() % 8, 6u);  // the header is padded to 8, 6 bytes follow
 }
 
 std::string opening(const std::string& header, const std::string& data = "") {
@@ -130,7 +125,7 @@ TEST(SafeTensors, CutOffAnywhere) {
   const TemporaryFolder folder;
   const std::string data(40, 'x');
   write_safetensors(folder / "t", {tensor("w", "F32", {5, 2}, data)}, {{"k", "v"}});
-  const std::string whole = read_file(folder / "t");
+  const std::string whole = folder.read("t");
   for (std::size_t size = 0; size < whole.size(); ++size)
     refusal([&] { SafeTensorsFile::open(write_file(folder / "cut", whole.substr(0, size))); });
 }

@@ -1,42 +1,19 @@
 #include "headrace/record.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <thread>
 
-#include "headrace/atomic_file.h"
 #include "headrace/error.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A folder of its own for each test, removed at its end.
-class Record : public testing::Test {
- protected:
-  Record() { fs::create_directories(folder_); }
-  ~Record() override { fs::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string content(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) /
-      fmt::format("headrace-{}-{}", ::getpid(),
-                  testing::UnitTest::GetInstance()->current_test_info()->name());
-};
-
-TEST_F(Record, KeepsTheNewestAndCountsTheRest) {
+TEST(Record, KeepsTheNewestAndCountsTheRest) {
   Recorder recorder({.devices = {"gpu0"}}, 4);
   for (int i = 9; i >= 0; --i) recorder.add({.start_ns = i, .end_ns = i + 1});
   EXPECT_EQ(recorder.dropped(), 6u);
@@ -47,7 +24,7 @@ TEST_F(Record, KeepsTheNewestAndCountsTheRest) {
   EXPECT_THROW(recorder.add({.device = 1}), Error);
 }
 
-TEST_F(Record, TakesSpansFromManyThreads) {
+TEST(Record, TakesSpansFromManyThreads) {
   Recorder recorder({.devices = {"a", "b", "c", "d"}});
   {
     std::vector<std::jthread> threads;
@@ -60,7 +37,7 @@ TEST_F(Record, TakesSpansFromManyThreads) {
   EXPECT_EQ(recorder.spans().size(), 4000u);
 }
 
-TEST_F(Record, TraceIsAChromeArrayWithOneEventALine) {
+TEST(Record, TraceIsAChromeArrayWithOneEventALine) {
   const TraceHeader header{.plan_hash = "0123",
                            .schedule = "async",
                            .devices = {"gpu \"0\"\n", "host"},
@@ -77,8 +54,9 @@ TEST_F(Record, TraceIsAChromeArrayWithOneEventALine) {
                                     .device = 1,
                                     .cause = "starved",
                                     .channel = "batches"}};
-  write_trace(path("trace.json"), header, spans);
-  const std::string text = content(path("trace.json"));
+  const testing::TemporaryFolder folder;
+  write_trace(folder / "trace.json", header, spans);
+  const std::string text = folder.read("trace.json");
   const nlohmann::json events = nlohmann::json::parse(text);
   ASSERT_TRUE(events.is_array());
   EXPECT_EQ(events[0]["args"]["schema"], "headrace-trace-1");
@@ -100,27 +78,6 @@ TEST_F(Record, TraceIsAChromeArrayWithOneEventALine) {
   EXPECT_EQ(lanes, std::set<std::string>(header.devices.begin(), header.devices.end()));
   EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
             events.size() + 2);
-}
-
-TEST_F(Record, AFileIsThereAsAWholeOrNotAtAll) {
-  write_file_atomically(path("state"), "old");
-  {
-    AtomicFile abandoned(path("state"));
-    abandoned.write(std::string(1 << 20, 'x'));
-  }
-  EXPECT_EQ(content(path("state")), "old");
-  write_file_atomically(path("state"), "new");
-  EXPECT_EQ(content(path("state")), "new");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "no temporary file stays";
-  for (const std::string& bad : {path("absent/state"), std::string("/dev/full/x")}) {
-    try {
-      write_file_atomically(bad, "text");
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::io);
-      EXPECT_EQ(std::string(error.what()).substr(0, bad.size()), bad);
-    }
-  }
 }
 
 }  // namespace

@@ -14,20 +14,19 @@
 #include "headrace/accounting.h"
 #include "headrace/error.h"
 #include "headrace/executor.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
 
-class TraceReader : public testing::Test {
+class TraceReader : public ::testing::Test {
  protected:
-  ~TraceReader() override { std::filesystem::remove(path_); }
   std::string written(const TraceHeader& header, const std::vector<Span>& spans) const {
     write_trace(path_, header, spans);
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
+    return folder_.read("trace.json");
   }
-  const std::string path_ = testing::TempDir() + "/trace-" + std::to_string(::getpid()) + ".json";
+  const testing::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "trace.json";
 };
 
 const TraceHeader kHeader{.plan_hash = "00ff",

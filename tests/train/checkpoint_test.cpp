@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "headrace/error.h"
-#include "nn_files/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace headrace {
 namespace {
@@ -75,7 +75,7 @@ TEST(Checkpoint, DamageIsFoundInEveryFile) {
     const TemporaryFolder folder;
     write_checkpoint(folder.path(), content_of(1, {1, 2, 3}));
     write_checkpoint(folder.path(), content_of(2, {4, 5, 6}));
-    flip_byte(folder.path() / "step-2" / file, 5);
+    flip_byte(folder / ("step-2/" + file), 5);
     Warnings warnings;
     EXPECT_EQ(open_checkpoint(folder.path(), warnings.take()).step, 1u) << file;
     ASSERT_EQ(warnings.lines.size(), 1u) << file;
@@ -101,9 +101,9 @@ TEST(Checkpoint, EmptyAndMissingFoldersAreRefusedByName) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::bad_input);
-    EXPECT_NE(std::string(e.what()).find(folder.path().string()), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find(folder.path()), std::string::npos);
   }
-  EXPECT_THROW(open_checkpoint((folder / "nowhere").string(), warnings.take()), Error);
+  EXPECT_THROW(open_checkpoint(folder / "nowhere", warnings.take()), Error);
 }
 
 TEST(Checkpoint, AFailedWriteLeavesTheOthersAlone) {

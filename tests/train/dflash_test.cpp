@@ -6,10 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/temp_folder.h"
 #include "gguf_writer.h"
 #include "headrace/error.h"
 #include "headrace/trace_reader.h"
+#include "temporary_folder.h"
 #include "train/checkpoint.h"
 #include "train/dflash_options.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::RandomLlama;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 
 class Dflash : public ::testing::Test {
  protected:
@@ -64,7 +64,7 @@ class Dflash : public ::testing::Test {
     return nlohmann::json::parse(text);
   }
 
-  TempFolder folder_;
+  TemporaryFolder folder_;
   std::string model_;
 };
 
@@ -160,7 +160,7 @@ TEST_F(Dflash, TheLossFalls) {
 // Each case: a change to good options, and words that the message must hold.
 struct Refusal {
   const char* name;
-  std::function<void(DflashOptions&, const TempFolder&)> change;
+  std::function<void(DflashOptions&, const TemporaryFolder&)> change;
   std::vector<std::string> words;
 };
 

@@ -1,0 +1,64 @@
+#include "headrace/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "headrace/error.h"
+#include "temporary_folder.h"
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryFolder;
+
+std::ptrdiff_t files_in(const TemporaryFolder& folder) {
+  return std::distance(fs::directory_iterator(folder.path()), {});
+}
+
+TEST(AtomicFile, IsThereOnlyOnceCommitted) {
+  const TemporaryFolder folder;
+  folder.write("state", "old");
+  AtomicFile file(folder / "state");
+  const std::string bytes(1 << 20, 'x');  // more than the buffer holds
+  file.write(bytes);
+  EXPECT_EQ(folder.read("state"), "old");
+  file.write("end");
+  file.commit();
+  EXPECT_EQ(folder.read("state"), bytes + "end");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(AtomicFile, AnAbandonedOneLeavesNothing) {
+  const TemporaryFolder folder;
+  folder.write("state", "old");
+  {
+    AtomicFile known(folder / "state"), unknown(folder / "new");
+    known.write(std::string(1 << 20, 'x'));
+    unknown.write("x");
+    EXPECT_EQ(files_in(folder), 3);
+  }
+  EXPECT_EQ(folder.read("state"), "old");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(AtomicFile, ErrorsNameThePathAndLeaveNoTemporaryFile) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "taken/by a folder");
+  for (const std::string& bad :
+       {folder / "absent/state", std::string("/dev/full/x"), folder / "taken"}) {
+    try {
+      write_file_atomically(bad, "text");
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::io);
+      EXPECT_EQ(std::string(error.what()).find(bad), 0u) << error.what();
+    }
+  }
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+}  // namespace
+}  // namespace headrace
