@@ -1,5 +1,6 @@
 #include "train/optimizer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -18,7 +19,7 @@ FlatLayout layout_of(const std::vector<std::vector<std::int64_t>>& shapes) {
     const auto elements = static_cast<std::size_t>(
         std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
     layout.entries.push_back(
-        {"t" + std::to_string(layout.entries.size()), shape, layout.elements, elements});
+        {fmt::format("t{}", layout.entries.size()), shape, layout.elements, elements});
     layout.elements += elements;
   }
   return layout;
