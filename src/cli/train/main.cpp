@@ -17,6 +17,17 @@ std::vector<std::string> expanded(int argc, char** argv) {
   return words;
 }
 
+// CLI11 2.3 reads "-3" as 2^64 - 3 where a count is expected.
+void refuse_negative_counts(CLI::App& app) {
+  const auto check = [](const std::string& text) {
+    return text.find('-') == std::string::npos ? "" : "must not be negative: " + text;
+  };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_type_name() == "UINT") option->check(check);
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    refuse_negative_counts(*command);
+}
+
 int run(CLI::App& app, int argc, char** argv) {
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
   app.require_subcommand(1);
@@ -26,6 +37,7 @@ int run(CLI::App& app, int argc, char** argv) {
   actions["headrace train dflash"] = add_dflash(train);
   actions["headrace generate"] = add_generate(app);
   actions["headrace model"] = add_model(app);
+  refuse_negative_counts(app);
 
   std::vector<std::string> words = expanded(argc, argv);
   std::vector<char*> pointers;
