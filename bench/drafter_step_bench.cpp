@@ -100,7 +100,7 @@ int run(int repetitions) {
       Tensor hidden;
       ObjectiveResult result;
       forward.time([&] { hidden = drafter.forward(batch); });
-      head.time([&] { result = objective(hidden, batch, embedding, 4); });
+      head.time([&] { result = objective(hidden, batch, embedding, {.gamma = 4}); });
       backward.time([&] { result.numerator.backward(); });
       collect.time([&] {
         bucket[0].collect(drafter.parameters(), result.denominator);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -23,6 +24,9 @@ constexpr std::array train_commands{
 [[noreturn]] void become_train(char** argv) {
   const std::string program =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "headrace-train";
+  // libgomp spins for milliseconds before it sleeps; on a machine with other work that costs more
+  // than it saves.
+  ::setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/0);
   ::execv(program.c_str(), argv);
   if (errno == ENOENT)
     fail(ErrorCode::resource,

@@ -16,7 +16,8 @@ enum class Draw : std::uint64_t {
   anchors,
   held_out_files,
   held_out_pieces,
-  held_out_chunks
+  held_out_chunks,
+  head_tail
 };
 
 class CounterRng {

@@ -130,7 +130,7 @@ const Tensor& Drafter::weight(std::int64_t layer, const char* name) const {
 }
 
 Tensor Drafter::fuse(const Tensor& features) const {
-  const Tensor fused = torch::linear(features.to(dtype()), parameters_.at("fc.weight"));
+  const Tensor fused = product(features.to(dtype()), parameters_.at("fc.weight"));
   return add_rms_norm(fused, {}, parameters_.at("hidden_norm.weight"), config_.target.norm_eps)
       .second;
 }
@@ -149,21 +149,21 @@ Tensor Drafter::blocks(const Tensor& tokens, const std::shared_ptr<const BlockRo
       // at once.
       const Tensor all = torch::cat({*context, n});
       const std::vector<std::int64_t> sizes{context->size(0), slots};
-      const auto k = torch::linear(all, wk).split_with_sizes(sizes),
-                 v = torch::linear(all, wv).split_with_sizes(sizes);
+      const auto k = product(all, wk).split_with_sizes(sizes),
+                 v = product(all, wv).split_with_sizes(sizes);
       context_k = k[0], block_k = k[1], context_v = v[0], block_v = v[1];
     } else {
       context_k = cache->keys[l], context_v = cache->values[l];
-      block_k = torch::linear(n, wk), block_v = torch::linear(n, wv);
+      block_k = product(n, wk), block_v = product(n, wv);
     }
     const Tensor attended = block_attention(
-        attention_shape(config_), rows, torch::linear(n, weight(l, "self_attn.q_proj")), context_k,
+        attention_shape(config_), rows, product(n, weight(l, "self_attn.q_proj")), context_k,
         context_v, block_k, block_v, weight(l, "self_attn.q_norm"), weight(l, "self_attn.k_norm"));
-    delta = torch::linear(attended, weight(l, "self_attn.o_proj"));
+    delta = product(attended, weight(l, "self_attn.o_proj"));
     std::tie(x, n) = add_rms_norm(x, delta, weight(l, "post_attention_layernorm"), eps);
-    const Tensor gate = torch::linear(n, weight(l, "mlp.gate_proj")),
-                 up = torch::linear(n, weight(l, "mlp.up_proj"));
-    delta = torch::linear(silu_mul(gate, up), weight(l, "mlp.down_proj"));
+    const Tensor gate = product(n, weight(l, "mlp.gate_proj")),
+                 up = product(n, weight(l, "mlp.up_proj"));
+    delta = product(silu_mul(gate, up), weight(l, "mlp.down_proj"));
   }
   return add_rms_norm(x, delta, parameters_.at("norm.weight"), eps).second;
 }
@@ -214,10 +214,10 @@ void Drafter::extend(DraftCache& cache, const Tensor& features) const {
   for (std::int64_t l = 0; l < config_.layers; ++l) {
     cache.keys[l]
         .narrow(0, cache.length, count)
-        .copy_(torch::linear(context, weight(l, "self_attn.k_proj")));
+        .copy_(product(context, weight(l, "self_attn.k_proj")));
     cache.values[l]
         .narrow(0, cache.length, count)
-        .copy_(torch::linear(context, weight(l, "self_attn.v_proj")));
+        .copy_(product(context, weight(l, "self_attn.v_proj")));
   }
   cache.length += count;
 }

@@ -43,12 +43,6 @@ struct DraftCache {
   std::int64_t capacity() const { return keys.empty() ? 0 : keys[0].size(0); }
 };
 
-// Root mean square of the target's q and k before rotation, a drafter layer: the start of q_norm
-// and k_norm, which keep attention as sharp as the target's.
-struct HeadScales {
-  std::vector<double> q, k;
-};
-
 struct BlockRows;  // nn/drafter_ops.h
 
 class Drafter {
@@ -62,11 +56,9 @@ class Drafter {
   // Start weights, fp32 (nn/drafter_start.cpp). Random: normal with std 0.02 * sqrt(4096 / H) as
   // the reference.
   static Parameters random_parameters(const DrafterConfig& config, std::uint64_t seed);
-  // The target's last layers, and fc the identity on the last tap: learns faster than a random
-  // start (reference/dflash). `scales`: the size of the target's q and k as measured; where empty
-  // it is estimated from the weights.
-  static Parameters parameters_from_target(const DrafterConfig& config, const GgufFile& target,
-                                           const HeadScales& scales = {});
+  // From the target's last layers (docs/recipe.md says what each choice is worth): learns faster
+  // than a random start.
+  static Parameters parameters_from_target(const DrafterConfig& config, const GgufFile& target);
 
   const DrafterConfig& config() const { return config_; }
   Parameters& parameters() { return parameters_; }

@@ -8,7 +8,8 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kLoopTokens = 16, kLoopPeriod = 8;
-constexpr std::int64_t kSequencesAtOnce = 8;
+// A ragged batch of so many sequences reads the weights once a token; more of them cost memory.
+constexpr std::int64_t kContinuedAtOnce = 32, kProposedAtOnce = 8;
 
 bool ends_in_loop(std::span<const std::int32_t> tokens) {
   if (tokens.size() < kLoopTokens) return false;
@@ -44,52 +45,62 @@ std::span<const std::int32_t> Continuations::continuation(std::size_t i) const {
   return std::span(sequences.at(i)).subspan(prompt_lengths.at(i));
 }
 
-Continuations continue_greedily(const Target& target,
-                                const std::vector<std::vector<std::int32_t>>& prompts,
-                                std::int64_t count, const std::vector<std::int64_t>& taps,
-                                torch::ScalarType features_type,
-                                const std::function<bool()>& stopping) {
-  torch::NoGradGuard no_grad;
-  const auto batch = static_cast<std::int64_t>(prompts.size());
-  Continuations result;
-  result.sequences = prompts;
-  std::int64_t longest = 0;
+// Continues the sequences [first, first + batch) of `result`.
+static void continue_some(const Target& target, Continuations& result, std::int64_t first,
+                          std::int64_t batch, std::int64_t count,
+                          const std::vector<std::int64_t>& taps,
+                          const std::function<bool()>& stopping) {
   std::vector<std::int64_t> counts;
-  for (const auto& prompt : prompts) {
-    if (prompt.empty()) fail(ErrorCode::bad_input, "an evaluation prompt is empty");
-    result.prompt_lengths.push_back(prompt.size());
-    counts.push_back(static_cast<std::int64_t>(prompt.size()));
-    longest = std::max(longest, counts.back());
-  }
-  result.tokens = torch::zeros({batch, longest + count}, torch::kInt64);
-  result.features = torch::zeros(
-      {batch, longest + count, static_cast<std::int64_t>(taps.size()) * target.shape().hidden},
-      features_type);
-
+  for (std::int64_t b = 0; b < batch; ++b)
+    counts.push_back(static_cast<std::int64_t>(result.prompt_lengths[first + b]));
+  const std::int64_t longest = std::ranges::max(counts);
   // The prefill takes the whole prompts, each later pass one token a sequence.
   torch::Tensor input = torch::zeros({batch, longest}, torch::kInt64);
   for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t i = 0; i < counts[b]; ++i) input[b][i] = prompts[b][i];
+    for (std::int64_t i = 0; i < counts[b]; ++i) input[b][i] = result.sequences[first + b][i];
   KvCache cache = target.make_cache(batch, longest + count);
   for (std::int64_t n = 0; n <= count; ++n) {
     if (stopping && stopping()) fail(ErrorCode::cancelled, "evaluation stopped");
     const TargetOutput out = target.forward(input, cache, taps, counts);
     std::vector<torch::Tensor> last;
     for (std::int64_t b = 0; b < batch; ++b) {
-      const std::int64_t from = cache.lengths[b] - counts[b];
-      result.tokens[b].slice(0, from, from + counts[b]).copy_(input[b].slice(0, 0, counts[b]));
-      result.features[b]
-          .slice(0, from, from + counts[b])
-          .copy_(out.features[b].slice(0, 0, counts[b]));
+      const std::int64_t to = cache.lengths[b], from = to - counts[b];
+      result.tokens[first + b].slice(0, from, to).copy_(input[b].slice(0, 0, counts[b]));
+      result.features[first + b].slice(0, from, to).copy_(out.features[b].slice(0, 0, counts[b]));
       last.push_back(out.hidden[b][counts[b] - 1]);
     }
-    if (n == count) break;
+    if (n == count) return;
     const torch::Tensor next = target.logits(torch::stack(last)).argmax(-1);
     for (std::int64_t b = 0; b < batch; ++b)
-      result.sequences[b].push_back(static_cast<std::int32_t>(next[b].item<std::int64_t>()));
+      result.sequences[first + b].push_back(
+          static_cast<std::int32_t>(next[b].item<std::int64_t>()));
     input = next.unsqueeze(1);
     counts.assign(batch, 1);
   }
+}
+
+Continuations continue_greedily(const Target& target,
+                                const std::vector<std::vector<std::int32_t>>& prompts,
+                                std::int64_t count, const std::vector<std::int64_t>& taps,
+                                torch::ScalarType features_type,
+                                const std::function<bool()>& stopping) {
+  torch::NoGradGuard no_grad;
+  const auto total = static_cast<std::int64_t>(prompts.size());
+  Continuations result;
+  result.sequences = prompts;
+  std::int64_t longest = 0;
+  for (const auto& prompt : prompts) {
+    if (prompt.empty()) fail(ErrorCode::bad_input, "an evaluation prompt is empty");
+    result.prompt_lengths.push_back(prompt.size());
+    longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
+  }
+  result.tokens = torch::zeros({total, longest + count}, torch::kInt64);
+  result.features = torch::zeros(
+      {total, longest + count, static_cast<std::int64_t>(taps.size()) * target.shape().hidden},
+      features_type);
+  for (std::int64_t first = 0; first < total; first += kContinuedAtOnce)
+    continue_some(target, result, first, std::min(kContinuedAtOnce, total - first), count, taps,
+                  stopping);
   for (std::size_t i = 0; i < prompts.size(); ++i)
     result.loops.push_back(ends_in_loop(result.continuation(i)));
   return result;
@@ -102,8 +113,8 @@ Evaluation evaluate(const Drafter& drafter, const Continuations& continuations) 
   std::vector<Acceptance> each;
   std::vector<double> hits(slots, 0), counted(slots, 0);
 
-  for (std::int64_t first = 0; first < batch; first += kSequencesAtOnce) {
-    const std::int64_t last = std::min(batch, first + kSequencesAtOnce);
+  for (std::int64_t first = 0; first < batch; first += kProposedAtOnce) {
+    const std::int64_t last = std::min(batch, first + kProposedAtOnce);
     std::int64_t most = 0;
     for (std::int64_t b = first; b < last; ++b)
       most = std::max<std::int64_t>(most, continuations.continuation(b).size());

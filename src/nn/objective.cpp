@@ -13,41 +13,51 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// 256 slots of 49,152 logits in bf16 are 24 MiB: large enough for the products' full speed, small enough for the caches.
+// 256 slots of 49,152 logits in bf16 are 24 MiB: large enough for the products' full speed, small
+// enough for the caches.
 constexpr std::int64_t kChunk = 256;
 
-// The supervised slots of a batch.
+// The supervised slots of a batch, block by block.
 struct Slots {
-  std::vector<std::int64_t> rows, labels, slot;  // row of [rows * anchors * block], label, k
-  std::vector<double> weights;
+  std::vector<std::int64_t> rows, labels,
+      slot;  // row of [rows * anchors * block], label (as an index of the head), k
 };
 
-Slots supervised(const DraftBatch& batch, std::int64_t block, double gamma) {
-  const Tensor tokens_tensor = batch.tokens.contiguous(), lengths_tensor = batch.row_lengths.contiguous(), anchors_tensor = batch.anchors.contiguous();
-  const auto tokens = tokens_tensor.accessor<std::int64_t, 2>(), anchors = anchors_tensor.accessor<std::int64_t, 2>();
+Slots supervised(const DraftBatch& batch, std::int64_t block, const HeadSubset* subset) {
+  const Tensor tokens_tensor = batch.tokens.contiguous(),
+               lengths_tensor = batch.row_lengths.contiguous(),
+               anchors_tensor = batch.anchors.contiguous();
+  const auto tokens = tokens_tensor.accessor<std::int64_t, 2>(),
+             anchors = anchors_tensor.accessor<std::int64_t, 2>();
   const auto lengths = lengths_tensor.accessor<std::int64_t, 1>();
   Slots slots;
   for (std::int64_t r = 0; r < anchors.size(0); ++r)
     for (std::int64_t a = 0; a < anchors.size(1); ++a)
-      for (std::int64_t k = 1; anchors[r][a] >= 0 && k < block && anchors[r][a] + k < lengths[r]; ++k) {
+      for (std::int64_t k = 1; anchors[r][a] >= 0 && k < block && anchors[r][a] + k < lengths[r];
+           ++k) {
+        const std::int64_t token = tokens[r][anchors[r][a] + k];
         slots.rows.push_back((r * anchors.size(1) + a) * block + k);
-        slots.labels.push_back(tokens[r][anchors[r][a] + k]);
+        slots.labels.push_back(subset ? subset->index_of(token) : token);
         slots.slot.push_back(k);
-        slots.weights.push_back(std::exp(-static_cast<double>(k - 1) / gamma));
       }
   return slots;
 }
 
-// Sum of weighted cross entropies. The gradient of hidden is computed with the loss, while a chunk's logits are there.
+// Cross entropy of each slot [n]. The gradients of hidden are computed with them, while a chunk's
+// logits are there.
 struct FrozenHeadLoss : torch::autograd::Function<FrozenHeadLoss> {
-  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& head, const Slots& slots, bool with_gradient,
+  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& head,
+                        const Slots& slots, LogitTail tail, bool with_gradient,
                         ObjectiveResult& result) {
     const auto n = static_cast<std::int64_t>(slots.rows.size());
     const std::int64_t vocab = head.size(0);
-    const Tensor rows = torch::tensor(slots.rows, torch::kInt64), selected = hidden.index_select(0, rows);
-    const Tensor buffer = torch::empty({std::min(n, kChunk), vocab}, hidden.options().requires_grad(false));
+    const auto wide = hidden.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+    const Tensor rows = torch::tensor(slots.rows, torch::kInt64),
+                 selected = hidden.index_select(0, rows);
+    const Tensor buffer =
+        torch::empty({std::min(n, kChunk), vocab}, hidden.options().requires_grad(false));
     const Tensor gradient = with_gradient ? torch::empty_like(selected) : Tensor();
-    double numerator = 0;
+    std::vector<double> losses(n);
     for (std::int64_t first = 0; first < n; first += kChunk) {
       const std::int64_t count = std::min(kChunk, n - first);
       Tensor logits = buffer.narrow(0, 0, count);
@@ -56,47 +66,76 @@ struct FrozenHeadLoss : torch::autograd::Function<FrozenHeadLoss> {
       with_storage(hidden.scalar_type(), [&]<typename T>(T) {
         for_rows(count, vocab, [&](std::int64_t begin, std::int64_t some) {
           for (std::int64_t i = begin; i < begin + some; ++i)
-            entropies[i] = cross_entropy_row(data_of<T>(logits) + i * vocab, vocab, slots.labels[first + i]);
+            entropies[i] = cross_entropy_row(data_of<T>(logits) + i * vocab, vocab,
+                                             slots.labels[first + i], tail);
         });
       });
       std::vector<double> scales(count);
       for (std::int64_t i = 0; i < count; ++i) {
-        numerator += slots.weights[first + i] * entropies[i].loss;
-        scales[i] = slots.weights[first + i] * entropies[i].scale;
+        losses[first + i] = entropies[i].loss;
+        scales[i] = entropies[i].scale;
         result.accepted[slots.slot[first + i] - 1] += entropies[i].correct;
       }
-      if (with_gradient) {
-        const auto wide = hidden.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-        gradient.narrow(0, first, count).copy_(torch::mm(logits, head) * torch::tensor(scales, wide).unsqueeze(1));
-      }
+      if (with_gradient)
+        gradient.narrow(0, first, count)
+            .copy_(torch::mm(logits, head) * torch::tensor(scales, wide).unsqueeze(1));
     }
     context->saved_data["shape"] = hidden.sizes();
     context->save_for_backward({gradient, rows});
-    return torch::scalar_tensor(numerator, hidden.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
+    return torch::tensor(losses, wide);
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const auto saved = context->get_saved_variables();
-    const Tensor scaled = (saved[0] * gradients[0]).to(saved[0].scalar_type());
-    const Tensor dhidden = torch::zeros(context->saved_data["shape"].toIntVector(), scaled.options()).index_copy_(0, saved[1], scaled);
-    return {dhidden, Tensor(), Tensor(), Tensor(), Tensor()};
+    const Tensor scaled = (saved[0] * gradients[0].unsqueeze(1)).to(saved[0].scalar_type());
+    const Tensor dhidden =
+        torch::zeros(context->saved_data["shape"].toIntVector(), scaled.options())
+            .index_copy_(0, saved[1], scaled);
+    return {dhidden, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
+// The weight of each slot, from the losses of the slots where D-PACE asks for them.
+std::vector<double> slot_weights(const Slots& slots, const Tensor& losses,
+                                 const ObjectiveOptions& options) {
+  const std::size_t n = slots.slot.size();
+  std::vector<double> weights(n);
+  if (options.dpace <= 0) {
+    for (std::size_t i = 0; i < n; ++i)
+      weights[i] = std::exp(-static_cast<double>(slots.slot[i] - 1) / options.gamma);
+    return weights;
+  }
+  const Tensor wide = losses.detach().to(torch::kFloat64).contiguous();
+  const double* loss = wide.data_ptr<double>();
+  for (std::size_t begin = 0, end = 0; begin < n; begin = end) {
+    double prefix = 1;
+    for (end = begin; end == begin || (end < n && slots.slot[end] > slots.slot[end - 1]); ++end)
+      weights[end] = prefix *= (1 - options.dpace) * std::exp(-loss[end]) + options.dpace;
+    for (std::size_t i = end - 1; i > begin; --i) weights[i - 1] += weights[i];
+  }
+  return weights;
+}
+
 }  // namespace
 
-ObjectiveResult objective(const Tensor& hidden, const DraftBatch& batch, const Tensor& head, double gamma) {
+ObjectiveResult objective(const Tensor& hidden, const DraftBatch& batch, const Tensor& head,
+                          const ObjectiveOptions& options) {
   const std::int64_t block = hidden.size(2);
-  const Slots slots = supervised(batch, block, gamma);
+  const Slots slots = supervised(batch, block, options.subset);
   ObjectiveResult result;
   result.accepted.assign(block - 1, 0);
   result.counted.assign(block - 1, 0);
-  for (std::size_t i = 0; i < slots.rows.size(); ++i) {
-    result.denominator += slots.weights[i];
-    ++result.counted[slots.slot[i] - 1];
-  }
+  for (const std::int64_t k : slots.slot) ++result.counted[k - 1];
+  Tensor rows = head.to(hidden.scalar_type());
+  if (options.subset)
+    rows = rows.index_select(0, torch::tensor(options.subset->ids, torch::kInt64));
   const bool with_gradient = torch::GradMode::is_enabled() && hidden.requires_grad();
-  result.numerator = FrozenHeadLoss::apply(hidden.reshape({-1, hidden.size(3)}), head.to(hidden.scalar_type()), slots, with_gradient, result);
+  const Tensor losses = FrozenHeadLoss::apply(hidden.reshape({-1, hidden.size(3)}), rows, slots,
+                                              options.subset ? options.subset->tail : LogitTail{},
+                                              with_gradient, result);
+  const std::vector<double> weights = slot_weights(slots, losses, options);
+  for (const double weight : weights) result.denominator += weight;
+  result.numerator = (losses * torch::tensor(weights, losses.scalar_type())).sum();
   return result;
 }
 

@@ -125,19 +125,19 @@ PassOutput run(const TargetWeights& weights, const Pass& pass) {
     const LayerWeights& layer = weights.layers[static_cast<std::size_t>(l)];
     add_norm(l > 0, layer.attention_norm, data_of<T>(normed));
     tap(l - 1);
-    torch::mm_out(qkv, normed, layer.qkv);
+    multiply(qkv, normed, layer.qkv);
     for_rows(n, qkv.size(1), [&](int64_t first, int64_t rows) {
       rope(data_of<T>(qkv) + first * qkv.size(1), rows, qkv.size(1), shape.heads + shape.kv_heads,
            shape.head_dim, cosine.data() + first * half, sine.data() + first * half);
     });
-    torch::mm_out(mixed, pass.attend(l, qkv), layer.out);
+    multiply(mixed, pass.attend(l, qkv), layer.out);
     add_norm(true, layer.ffn_norm, data_of<T>(normed));
-    torch::mm_out(gate_up, normed, layer.gate_up);
+    multiply(gate_up, normed, layer.gate_up);
     for_rows(n, shape.ffn, [&](int64_t first, int64_t rows) {
       silu_mul(data_of<T>(gate_up) + first * 2 * shape.ffn, rows, shape.ffn,
                data_of<T>(gated) + first * shape.ffn);
     });
-    torch::mm_out(mixed, gated, layer.down);
+    multiply(mixed, gated, layer.down);
   }
   add_norm(pass.layers > 0, weights.output_norm, data_of<float>(out.hidden));
   tap(pass.layers - 1);
@@ -285,7 +285,7 @@ TargetOutput Target::forward(const Tensor& tokens, KvCache& cache, const std::ve
 
 Tensor Target::logits(const Tensor& hidden) const {
   const torch::NoGradGuard no_grad;
-  return torch::linear(hidden.to(weights_->dtype()), weights_->head).to(torch::kFloat32);
+  return product(hidden.to(weights_->dtype()), weights_->head).to(torch::kFloat32);
 }
 
 }  // namespace headrace

@@ -115,15 +115,13 @@ Target Target::load(const GgufFile& file, Precision precision,
     const std::string block = fmt::format("blk.{}.", i);
     LayerWeights& layer = weights->layers.emplace_back();
     layer.attention_norm = loader.vector(block + "attn_norm.weight");
-    layer.qkv = loader
-                    .matrix({{block + "attn_q.weight", head_dim},
-                             {block + "attn_k.weight", head_dim},
-                             {block + "attn_v.weight"}})
-                    .t();
-    layer.out = loader.matrix({{block + "attn_output.weight"}}).t();
+    layer.qkv = loader.matrix({{block + "attn_q.weight", head_dim},
+                               {block + "attn_k.weight", head_dim},
+                               {block + "attn_v.weight"}});
+    layer.out = loader.matrix({{block + "attn_output.weight"}});
     layer.ffn_norm = loader.vector(block + "ffn_norm.weight");
-    layer.gate_up = loader.matrix({{block + "ffn_gate.weight"}, {block + "ffn_up.weight"}}).t();
-    layer.down = loader.matrix({{block + "ffn_down.weight"}}).t();
+    layer.gate_up = loader.matrix({{block + "ffn_gate.weight"}, {block + "ffn_up.weight"}});
+    layer.down = loader.matrix({{block + "ffn_down.weight"}});
   }
   weights->output_norm = loader.vector("output_norm.weight");
   weights->head =

@@ -8,7 +8,7 @@
 namespace headrace {
 
 struct LayerWeights {
-  // Transposed views [in, out] of contiguous [out, in]: the right operands of a matrix product.
+  // [out, in], contiguous.
   torch::Tensor qkv;  // queries, keys, values side by side; q and k in the order of halves
   torch::Tensor out;
   torch::Tensor gate_up;  // gate, up side by side

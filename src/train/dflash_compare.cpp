@@ -15,7 +15,8 @@ namespace {
 
 double largest_difference(std::span<const float> a, std::span<const float> b) {
   double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
   return largest;
 }
 
@@ -49,11 +50,14 @@ Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const
     trainer.set_total_steps(session.options.steps);
     ProgressLine progress(names[i]);
     ComparedRun compared;
-    compared.run = run_plan(plans[i], trainer, session.options.steps, names[i], [&](const StepLog& log) {
-      progress.update(log.step + 1, session.options.steps, fmt::format("loss {:.3f}", log.loss));
-      return true;
-    });
-    if (compared.run.outcome == Outcome::stopped) fail(ErrorCode::cancelled, "stopped while comparing");
+    compared.run =
+        run_plan(plans[i], trainer, session.options.steps, names[i], [&](const StepLog& log) {
+          progress.update(log.step + 1, session.options.steps,
+                          fmt::format("loss {:.3f}", log.loss));
+          return true;
+        });
+    if (compared.run.outcome == Outcome::stopped)
+      fail(ErrorCode::cancelled, "stopped while comparing");
     if (names[i] != "lockstep_allcores") {
       const Plan costed = with_probed_costs(plans[i].plan, comparison.costs);
       compared.predicted_seconds = simulate(costed, costed.schedule).step_seconds;
@@ -63,24 +67,32 @@ Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const
     if (i == 0) first_weights.assign(trainer.weights().begin(), trainer.weights().end());
     comparison.runs.push_back(std::move(compared));
   }
-  comparison.same_weights = comparison.runs[0].run.weights_sha256 == comparison.runs[1].run.weights_sha256 &&
-                            comparison.runs[0].run.weights_sha256 == comparison.runs[2].run.weights_sha256;
+  comparison.same_weights =
+      comparison.runs[0].run.weights_sha256 == comparison.runs[1].run.weights_sha256 &&
+      comparison.runs[0].run.weights_sha256 == comparison.runs[2].run.weights_sha256;
   return comparison;
 }
 
 std::string comparison_table(const Comparison& comparison) {
-  std::string text = fmt::format("{:18} {:>10} {:>10} {:>10} {:>8} {:>9} {:>10}  {}\n", "schedule", "step", "predicted", "bound", "of bound", "speed-up", "loss", "weights");
+  std::string text =
+      fmt::format("{:18} {:>10} {:>10} {:>10} {:>8} {:>9} {:>10}  {}\n", "schedule", "step",
+                  "predicted", "bound", "of bound", "speed-up", "loss", "weights");
   const double lockstep = comparison.runs.front().run.step_seconds_p50;
   for (const auto& [run, predicted] : comparison.runs) {
-    text += fmt::format("{:18} {:>10} {:>10} {:>10} {:>8.2f} {:>8.2f}x {:>10.4f}  {:.12}\n", run.name, format_seconds(run.step_seconds_p50),
-                        predicted > 0 ? format_seconds(predicted) : "-", format_seconds(run.bound_seconds),
-                        run.step_seconds_p50 / run.bound_seconds, lockstep / run.step_seconds_p50, run.loss_last, run.weights_sha256);
+    text += fmt::format("{:18} {:>10} {:>10} {:>10} {:>8.2f} {:>8.2f}x {:>10.4f}  {:.12}\n",
+                        run.name, format_seconds(run.step_seconds_p50),
+                        predicted > 0 ? format_seconds(predicted) : "-",
+                        format_seconds(run.bound_seconds), run.step_seconds_p50 / run.bound_seconds,
+                        lockstep / run.step_seconds_p50, run.loss_last, run.weights_sha256);
   }
-  text += fmt::format("alone: target {}, drafter {}, sync {}; {:.2f} times as long while both cores work\n",
-                      format_seconds(comparison.costs.alone.at("target")), format_seconds(comparison.costs.alone.at("drafter")),
-                      format_seconds(comparison.costs.alone.at("sync")), comparison.costs.slowdown);
-  text += fmt::format("weights: {} under the three schedules; the other placement differs by at most {:.1e}\n",
-                      comparison.same_weights ? "the same bits" : "NOT the same", comparison.placement_distance);
+  text += fmt::format(
+      "alone: target {}, drafter {}, sync {}; {:.2f} times as long while both cores work\n",
+      format_seconds(comparison.costs.alone.at("target")),
+      format_seconds(comparison.costs.alone.at("drafter")),
+      format_seconds(comparison.costs.alone.at("sync")), comparison.costs.slowdown);
+  text += fmt::format(
+      "weights: {} under the three schedules; the other placement differs by at most {:.1e}\n",
+      comparison.same_weights ? "the same bits" : "NOT the same", comparison.placement_distance);
   return text;
 }
 

@@ -11,15 +11,16 @@ namespace headrace {
 
 struct ComparedRun {
   DflashRun run;
-  double predicted_seconds = 0;  // a step, from the probed costs; the placement with all cores is not predicted: 0
+  double predicted_seconds =
+      0;  // a step, from the probed costs; the placement with all cores is not predicted: 0
 };
 
 struct Comparison {
   StageCosts costs;
-  std::vector<ComparedRun> runs;      // lockstep, overlapped, async, lockstep_allcores
-  bool same_weights = false;          // of the three schedules, bit for bit
-  double placement_distance = 0;      // largest difference of a weight between the placements
-  double speedup() const;             // lockstep over async, measured
+  std::vector<ComparedRun> runs;  // lockstep, overlapped, async, lockstep_allcores
+  bool same_weights = false;      // of the three schedules, bit for bit
+  double placement_distance = 0;  // largest difference of a weight between the placements
+  double speedup() const;         // lockstep over async, measured
 };
 
 // options.steps steps each. Error(cancelled) after Ctrl-C.

@@ -3,9 +3,7 @@
 #include "headrace/bigram.h"
 #include "headrace/error.h"
 #include "headrace/prompts.h"
-#include "headrace/thread.h"
 #include "nn/evaluate.h"
-#include "nn/threads.h"
 #include "train/interrupt.h"
 
 namespace headrace {
@@ -14,7 +12,8 @@ namespace {
 constexpr std::int64_t kNewTokens = 48;
 constexpr std::size_t kHeldOutPrefixes = 64, kHeldOutLength = 96;
 
-// Feeds a table with the rows of a fresh source, from its start until `rows` rows were served (all: to its end).
+// Feeds a table with the rows of a fresh source, from its start until `rows` rows were served (all:
+// to its end).
 BigramTable table_of(const DflashSession& session, std::optional<std::uint64_t> rows) {
   TextOptions options = session.text_options();
   if (!rows) options.epochs = 1;
@@ -25,7 +24,8 @@ BigramTable table_of(const DflashSession& session, std::optional<std::uint64_t> 
   while ((!rows || served < *rows) && source.next(batch)) {
     if (interrupted()) fail(ErrorCode::cancelled, "evaluation stopped");
     for (std::uint64_t r = 0; r < batch.rows && (!rows || served < *rows); ++r, ++served)
-      table.add(std::span(batch.tokens).subspan(r * batch.length, static_cast<std::size_t>(batch.row_lengths[r])));
+      table.add(std::span(batch.tokens)
+                    .subspan(r * batch.length, static_cast<std::size_t>(batch.row_lengths[r])));
   }
   return table;
 }
@@ -37,18 +37,23 @@ struct DflashEvaluator::State {
   std::optional<Continuations> prompts, held_out;
 
   void prepare(torch::ScalarType features_type) {
-    set_compute_threads(static_cast<int>(allowed_cores().size()));
     if (prompts) return;
     const Target target = Target::load(session.file, Precision::fp32);
     std::vector<std::vector<std::int32_t>> texts;
-    for (const std::string_view prompt : evaluation_prompts()) texts.push_back(session.tokenizer.encode(prompt));
-    prompts = continue_greedily(target, texts, kNewTokens, session.drafter.taps, features_type, interrupted);
-    const auto prefixes = held_out_prefixes(session.manifest, session.encode(), kHeldOutPrefixes, kHeldOutLength, session.options.seed);
-    if (!prefixes.empty()) held_out = continue_greedily(target, prefixes, kNewTokens, session.drafter.taps, features_type, interrupted);
+    for (const std::string_view prompt : evaluation_prompts())
+      texts.push_back(session.tokenizer.encode(prompt));
+    prompts = continue_greedily(target, texts, kNewTokens, session.drafter.taps, features_type,
+                                interrupted);
+    const auto prefixes = held_out_prefixes(session.manifest, session.encode(), kHeldOutPrefixes,
+                                            kHeldOutLength, session.options.seed);
+    if (!prefixes.empty())
+      held_out = continue_greedily(target, prefixes, kNewTokens, session.drafter.taps,
+                                   features_type, interrupted);
   }
 };
 
-DflashEvaluator::DflashEvaluator(const DflashSession& session) : state_(new State{session, {}, {}}) {}
+DflashEvaluator::DflashEvaluator(const DflashSession& session)
+    : state_(new State{session, {}, {}}) {}
 DflashEvaluator::~DflashEvaluator() = default;
 
 DrafterScore DflashEvaluator::score(const DflashTrainer& trainer) {

@@ -11,12 +11,13 @@
 namespace headrace {
 
 struct DrafterScore {
-  std::uint64_t step = 0, tokens = 0;         // trained on
-  double tau = 0, tau_without_loops = 0;      // over the 64 evaluation prompts, 48 new tokens each
+  std::uint64_t step = 0, tokens = 0;     // trained on
+  double tau = 0, tau_without_loops = 0;  // over the 64 evaluation prompts, 48 new tokens each
   double tau_code = 0, tau_prose = 0;
-  std::size_t looping = 0;                    // prompts whose continuation ends in a loop
-  std::optional<double> tau_heldout;          // over prefixes of held-out files; none where nothing is held out
-  std::vector<double> acceptance;             // teacher-forced, a slot, on the evaluation prompts
+  std::size_t looping = 0;  // prompts whose continuation ends in a loop
+  std::optional<double>
+      tau_heldout;  // over prefixes of held-out files; none where nothing is held out
+  std::vector<double> acceptance;  // teacher-forced, a slot, on the evaluation prompts
 };
 
 struct BigramScore {
@@ -31,7 +32,7 @@ class DflashEvaluator {
   explicit DflashEvaluator(const DflashSession& session);
   ~DflashEvaluator();
 
-  // Uses all cores of the calling thread. Error(cancelled) after Ctrl-C.
+  // On the calling thread's compute threads (nn/threads.h). Error(cancelled) after Ctrl-C.
   DrafterScore score(const DflashTrainer& trainer);
   BigramScore bigrams(const DflashTrainer& trainer);
 

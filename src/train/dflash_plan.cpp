@@ -12,19 +12,33 @@ namespace {
 const char* const kStages[] = {"load", "target", "drafter", "sync"};
 
 std::vector<Channel> channels(const DflashOptions& options) {
-  // Batches of tokens are small; eight of them cover the time in which the source reads its next window.
+  // Batches of tokens are small; eight of them cover the time in which the source reads its next
+  // window.
   return {{.name = "batches", .items = 8 * options.drafters},
-          {.name = "features", .items = options.depth * options.drafters, .bytes = options.channel_bytes}};
+          {.name = "features",
+           .items = options.depth * options.drafters,
+           .bytes = options.channel_bytes}};
 }
 
 // The four stages on the given devices.
-std::vector<Stage> stages(std::vector<std::string> target_devices, std::vector<std::string> drafter_devices, std::uint64_t drafters) {
+std::vector<Stage> stages(std::vector<std::string> target_devices,
+                          std::vector<std::string> drafter_devices, std::uint64_t drafters) {
   const std::uint64_t targets = target_devices.size();
   std::vector<std::string> sync_devices = drafter_devices;
   sync_devices.erase(std::unique(sync_devices.begin(), sync_devices.end()), sync_devices.end());
   return {{.name = "load", .on = {"host"}, .per_step = drafters, .outputs = {"batches"}},
-          {.name = "target", .on = std::move(target_devices), .replicas = targets, .per_step = drafters, .inputs = {"batches"}, .outputs = {"features"}},
-          {.name = "drafter", .on = std::move(drafter_devices), .replicas = drafters, .per_step = drafters, .inputs = {"features"}, .after = {{"sync", 1}}},
+          {.name = "target",
+           .on = std::move(target_devices),
+           .replicas = targets,
+           .per_step = drafters,
+           .inputs = {"batches"},
+           .outputs = {"features"}},
+          {.name = "drafter",
+           .on = std::move(drafter_devices),
+           .replicas = drafters,
+           .per_step = drafters,
+           .inputs = {"features"},
+           .after = {{"sync", 1}}},
           {.name = "sync", .on = std::move(sync_devices), .after = {{"drafter", 0}}}};
 }
 
@@ -57,7 +71,8 @@ PlacedPlan dflash_plan_all_cores(const DflashOptions& options) {
   PlacedPlan placed;
   placed.plan.name = "dflash-allcores";
   placed.plan.resources = {{"host", ResourceKind::host}, {"cpus", ResourceKind::device}};
-  placed.plan.stages = stages(std::vector<std::string>(options.targets, "cpus"), std::vector<std::string>(options.drafters, "cpus"), options.drafters);
+  placed.plan.stages = stages(std::vector<std::string>(options.targets, "cpus"),
+                              std::vector<std::string>(options.drafters, "cpus"), options.drafters);
   placed.plan.channels = channels(options);
   placed.plan.schedule.name = "lockstep";
   placed.placement.cores["cpus"] = allowed_cores();
@@ -70,15 +85,22 @@ PlacedPlan dflash_plan_from(const std::string& path) {
   std::set<std::string> found;
   for (const Stage& stage : placed.plan.stages) {
     if (!known.count(stage.name))
-      fail(ErrorCode::bad_input, "{}: stages.{}: not a stage of drafter training; they are load, target, drafter and sync", path, stage.name);
+      fail(
+          ErrorCode::bad_input,
+          "{}: stages.{}: not a stage of drafter training; they are load, target, drafter and sync",
+          path, stage.name);
     found.insert(stage.name);
   }
   for (const std::string& name : known)
-    if (!found.count(name)) fail(ErrorCode::bad_input, "{}: stages: \"{}\" is missing; drafter training has load, target, drafter and sync", path, name);
+    if (!found.count(name))
+      fail(ErrorCode::bad_input,
+           "{}: stages: \"{}\" is missing; drafter training has load, target, drafter and sync",
+           path, name);
   const std::vector<int> cores = allowed_cores();
   std::size_t k = 0;
   for (const Resource& resource : placed.plan.resources)
-    if (resource.kind == ResourceKind::device) placed.placement.cores[resource.name] = {cores[k++ % cores.size()]};
+    if (resource.kind == ResourceKind::device)
+      placed.placement.cores[resource.name] = {cores[k++ % cores.size()]};
   return placed;
 }
 

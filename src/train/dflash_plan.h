@@ -21,15 +21,16 @@ struct PlacedPlan {
   Placement placement;
 };
 
-// Stages: load (host) -> batches -> target -> features -> drafter -> sync. A step is one batch a drafter; the next
-// step's drafters wait for this step's sync, so no gradient is delayed. Device k has core k modulo the number of cores.
+// Stages: load (host) -> batches -> target -> features -> drafter -> sync. A step is one batch a
+// drafter; the next step's drafters wait for this step's sync, so no gradient is delayed. Device k
+// has core k modulo the number of cores.
 PlacedPlan dflash_plan(const DflashOptions& options);
 
 // Another placement of the same work: one device with all the cores, given to each stage in turn.
 PlacedPlan dflash_plan_all_cores(const DflashOptions& options);
 
-// The plan of a file: the same four stages by name; replicas, capacities and schedule as written. Error(bad_input)
-// names a stage that is missing or not known.
+// The plan of a file: the same four stages by name; replicas, capacities and schedule as written.
+// Error(bad_input) names a stage that is missing or not known.
 PlacedPlan dflash_plan_from(const std::string& path);
 
 }  // namespace headrace

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t kFirings = 4;
 
-// Runs stages that know nothing of one another, each on a device and core of its own, and returns their spans.
+// Runs stages that know nothing of one another, each on a device and core of its own, and returns
+// their spans.
 std::vector<Span> run_apart(const std::map<std::string, StageFunction>& functions) {
   const std::vector<int> cores = allowed_cores();
   Plan plan;
@@ -33,14 +34,16 @@ std::vector<Span> run_apart(const std::map<std::string, StageFunction>& function
   Executor(plan, plan.schedule, functions, options, &recorder).run();
   std::vector<Span> work;
   for (const Span& span : recorder.spans())
-    if (span.kind == SpanKind::work) work.push_back(span);
+    if (span.kind != SpanKind::wait) work.push_back(span);
   return work;
 }
 
-double median_seconds(const std::vector<Span>& spans, const std::string& stage, std::int64_t until_ns) {
+double median_seconds(const std::vector<Span>& spans, const std::string& stage,
+                      std::int64_t until_ns) {
   std::vector<double> seconds;
   for (const Span& span : spans)
-    if (span.stage == stage && span.step > 0 && span.end_ns <= until_ns) seconds.push_back(static_cast<double>(span.end_ns - span.start_ns) * 1e-9);
+    if (span.stage == stage && span.step > 0 && span.end_ns <= until_ns)
+      seconds.push_back(static_cast<double>(span.end_ns - span.start_ns) * 1e-9);
   return median(seconds);
 }
 
@@ -77,7 +80,8 @@ StageCosts probe_costs(const DflashSession& session, std::shared_ptr<const Targe
   for (const Span& span : both) last[span.stage] = std::max(last[span.stage], span.end_ns);
   const std::int64_t until = std::min(last["target"], last["drafter"]);
   double sum = 0;
-  for (const char* stage : {"target", "drafter"}) sum += std::max(1.0, median_seconds(both, stage, until) / costs.alone[stage]);
+  for (const char* stage : {"target", "drafter"})
+    sum += std::max(1.0, median_seconds(both, stage, until) / costs.alone[stage]);
   costs.slowdown = sum / 2;
   return costs;
 }

@@ -1,4 +1,5 @@
-// What each stage costs on this machine, alone and while the others run: two short measurements without a schedule.
+// What each stage costs on this machine, alone and while the others run: two short measurements
+// without a schedule.
 #pragma once
 
 #include <map>
@@ -11,7 +12,8 @@ namespace headrace {
 
 struct StageCosts {
   std::map<std::string, double> alone;  // stage -> seconds a firing, median, nothing else running
-  // How many times as long the target and a drafter take while the other runs on the other core: mean of the two.
+  // How many times as long the target and a drafter take while the other runs on the other core:
+  // mean of the two.
   double slowdown = 1;
 };
 

@@ -15,7 +15,7 @@ namespace headrace {
 struct DflashOutcome {
   DflashRun run;
   std::vector<StepLog> log;
-  std::vector<DrafterScore> scores;       // in the order of steps; the last is the final one
+  std::vector<DrafterScore> scores;  // in the order of steps; the last is the final one
   std::optional<BigramScore> bigrams;
 };
 

@@ -59,8 +59,8 @@ Plan with_measured_costs(Plan plan, const TraceHeader& header, const std::vector
   return plan;
 }
 
-DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until, const std::string& name,
-                   const std::function<bool(const StepLog&)>& on_step) {
+DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until,
+                   const std::string& name, const std::function<bool(const StepLog&)>& on_step) {
   DflashRun run;
   run.name = name;
   const std::size_t first_step = trainer.log().size();
@@ -73,10 +73,13 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64
   ExecutorOptions options;
   options.steps = until > trainer.steps() ? until - trainer.steps() : 0;
   options.cores = placed.placement.cores;
-  options.on_worker_start = [&](const std::string& resource) { set_compute_threads(static_cast<int>(placed.placement.threads(resource))); };
+  options.on_worker_start = [&](const std::string& resource) {
+    set_compute_threads(static_cast<int>(placed.placement.threads(resource)));
+  };
   options.on_step = [&](std::uint64_t) {
     const auto now = Clock::now();
-    if (trainer.log().size() > first_step + 1) run.intervals.push_back(std::chrono::duration<double>(now - last).count());
+    if (trainer.log().size() > first_step + 1)
+      run.intervals.push_back(std::chrono::duration<double>(now - last).count());
     last = now;
     if (!on_step(trainer.log().back())) running->request_stop();
   };

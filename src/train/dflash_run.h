@@ -14,29 +14,30 @@
 namespace headrace {
 
 struct DflashRun {
-  std::string name;                    // the schedule, or the placement
+  std::string name;  // the schedule, or the placement
   Outcome outcome = Outcome::finished;
-  std::uint64_t steps = 0;             // of this run
+  std::uint64_t steps = 0;  // of this run
   double seconds = 0;
-  std::vector<double> intervals;       // seconds between two completed steps
+  std::vector<double> intervals;  // seconds between two completed steps
   double step_seconds_p50 = 0;
-  double bound_seconds = 0;            // of the plan with the costs measured in this run
+  double bound_seconds = 0;  // of the plan with the costs measured in this run
   std::uint64_t tokens = 0;
   double loss_first = 0, loss_last = 0;  // of the first step; mean of the last ten
   std::string weights_sha256;
   TraceHeader header;
   std::vector<Span> spans;
   Accounting accounting;
-  Plan plan;                           // with measured costs
+  Plan plan;  // with measured costs
 };
 
-// Steps between the trainer's present step and `until` (0: to the end of the data). `on_step` is called after each
-// completed step with the trainer consistent; it returns false to stop. Ctrl-C stops. An error of a stage is thrown
-// after everything has stopped.
-DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until, const std::string& name,
-                   const std::function<bool(const StepLog&)>& on_step);
+// Steps between the trainer's present step and `until` (0: to the end of the data). `on_step` is
+// called after each completed step with the trainer consistent; it returns false to stop. Ctrl-C
+// stops. An error of a stage is thrown after everything has stopped.
+DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until,
+                   const std::string& name, const std::function<bool(const StepLog&)>& on_step);
 
-// The plan with each stage's cost replaced by its span's durations (the first step left out where there are others).
+// The plan with each stage's cost replaced by its span's durations (the first step left out where
+// there are others).
 Plan with_measured_costs(Plan plan, const TraceHeader& header, const std::vector<Span>& spans);
 
 double median(std::vector<double> values);  // 0 where empty

@@ -1,4 +1,5 @@
-// What every run of one command shares: the model file, its tokenizer, the data, an earlier checkpoint. No libtorch here.
+// What every run of one command shares: the model file, its tokenizer, the data, an earlier
+// checkpoint. No libtorch here.
 #pragma once
 
 #include <optional>
@@ -29,8 +30,9 @@ struct DflashSession {
   Encode encode() const;
 };
 
-// Opens everything the options name. Error(bad_input) for a model, data or checkpoint that cannot be used or that do
-// not belong together: a checkpoint of another target or of other sizes, data that changed.
+// Opens everything the options name. Error(bad_input) for a model, data or checkpoint that cannot
+// be used or that do not belong together: a checkpoint of another target or of other sizes, data
+// that changed.
 DflashSession open_session(const DflashOptions& options);
 
 }  // namespace headrace

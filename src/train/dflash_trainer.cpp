@@ -1,6 +1,7 @@
 #include "train/dflash_trainer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "headrace/error.h"
@@ -22,20 +23,25 @@ struct FeatureBatch {
 
 namespace {
 
-torch::Tensor int64_tensor(const std::vector<std::int32_t>& values, std::vector<std::int64_t> shape) {
-  return torch::from_blob(const_cast<std::int32_t*>(values.data()), shape, torch::kInt32).to(torch::kInt64);
+torch::Tensor int64_tensor(const std::vector<std::int32_t>& values,
+                           std::vector<std::int64_t> shape) {
+  return torch::from_blob(const_cast<std::int32_t*>(values.data()), shape, torch::kInt32)
+      .to(torch::kInt64);
 }
 
 DraftBatch draft_batch(const FeatureBatch& item) {
   const TokenBatch& batch = *item.batch;
-  const auto rows = static_cast<std::int64_t>(batch.rows), length = static_cast<std::int64_t>(batch.length);
-  return {item.features, int64_tensor(batch.tokens, {rows, length}), int64_tensor(batch.row_lengths, {rows}),
+  const auto rows = static_cast<std::int64_t>(batch.rows),
+             length = static_cast<std::int64_t>(batch.length);
+  return {item.features, int64_tensor(batch.tokens, {rows, length}),
+          int64_tensor(batch.row_lengths, {rows}),
           int64_tensor(batch.anchors, {rows, static_cast<std::int64_t>(batch.anchors_per_row)})};
 }
 
 Parameters start_parameters(const DflashSession& session) {
   if (session.resumed) return parameters_of(session.resumed->model);
-  if (session.options.start == "random") return Drafter::random_parameters(session.drafter, session.options.seed);
+  if (session.options.start == "random")
+    return Drafter::random_parameters(session.drafter, session.options.seed);
   return Drafter::parameters_from_target(session.drafter, session.file);
 }
 
@@ -49,20 +55,66 @@ std::vector<float> flat_of(const FlatLayout& layout, const Parameters& parameter
 std::vector<SafeTensor> tensors_of(const FlatLayout& layout, std::span<const float> flat) {
   std::vector<SafeTensor> tensors;
   for (const FlatLayout::Entry& entry : layout.entries)
-    tensors.push_back({entry.name, "F32", entry.shape, reinterpret_cast<const std::byte*>(flat.data() + entry.offset), entry.elements * sizeof(float)});
+    tensors.push_back({entry.name, "F32", entry.shape,
+                       reinterpret_cast<const std::byte*>(flat.data() + entry.offset),
+                       entry.elements * sizeof(float)});
   return tensors;
 }
 
 SafeTensor flat_tensor(const char* name, std::span<const float> flat) {
-  return {name, "F32", {static_cast<std::int64_t>(flat.size())}, reinterpret_cast<const std::byte*>(flat.data()), flat.size_bytes()};
+  return {name,
+          "F32",
+          {static_cast<std::int64_t>(flat.size())},
+          reinterpret_cast<const std::byte*>(flat.data()),
+          flat.size_bytes()};
 }
 
 // Error(bad_input) where the file's tensor is not of `size` fp32 values.
-std::span<const float> flat_values(const SafeTensorsFile& file, const char* name, std::size_t size) {
+std::span<const float> flat_values(const SafeTensorsFile& file, const char* name,
+                                   std::size_t size) {
   const SafeTensor& tensor = file.tensor(name);
   if (tensor.dtype != "F32" || tensor.bytes != size * sizeof(float))
-    fail(ErrorCode::bad_input, "optimizer.safetensors: {} is {} of {} bytes, expected F32 of {}", name, tensor.dtype, tensor.bytes, size * sizeof(float));
+    fail(ErrorCode::bad_input, "optimizer.safetensors: {} is {} of {} bytes, expected F32 of {}",
+         name, tensor.dtype, tensor.bytes, size * sizeof(float));
   return {reinterpret_cast<const float*>(tensor.data), size};
+}
+
+// fc mixes the taps for every layer at once: it learns at a fraction of the rate (docs/recipe.md).
+const std::map<std::string, double> kRateScale = {{"fc.weight", 0.3}};
+// Rows counted for the most frequent tokens.
+constexpr std::uint64_t kCountedRows = 20000;
+
+LearningRate::Decay decay_of(const std::string& name) {
+  if (name == "cosine") return LearningRate::Decay::cosine;
+  return name == "wsd" ? LearningRate::Decay::wsd : LearningRate::Decay::linear;
+}
+
+// The `count` most frequent tokens of the first rows of the data, ascending. A checkpoint keeps
+// them: data may be added.
+std::vector<std::int64_t> frequent_tokens(const DflashSession& session, std::uint64_t count) {
+  if (session.resumed) {
+    const SafeTensor& stored = session.resumed->optimizer.tensor("frequent_tokens");
+    if (stored.dtype != "I64")
+      fail(ErrorCode::bad_input, "optimizer.safetensors: frequent_tokens is {}, expected I64",
+           stored.dtype);
+    const auto* ids = reinterpret_cast<const std::int64_t*>(stored.data);
+    return {ids, ids + stored.bytes / sizeof(std::int64_t)};
+  }
+  TextOptions options = session.text_options();
+  options.epochs = 1;
+  TextSource source(session.manifest, options, session.encode());
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(session.drafter.target.vocab));
+  TokenBatch batch;
+  for (std::uint64_t rows = 0; rows < kCountedRows && source.next(batch); rows += batch.rows)
+    for (const std::int32_t token : batch.tokens) ++counts.at(static_cast<std::size_t>(token));
+  std::vector<std::int64_t> ids(counts.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::ranges::stable_sort(ids, [&](std::int64_t a, std::int64_t b) {
+    return counts[static_cast<std::size_t>(a)] > counts[static_cast<std::size_t>(b)];
+  });
+  ids.resize(std::min<std::size_t>(ids.size(), count));
+  std::ranges::sort(ids);
+  return ids;
 }
 
 void add_to(std::vector<double>& sum, const std::vector<double>& values) {
@@ -74,8 +126,9 @@ void add_to(std::vector<double>& sum, const std::vector<double>& values) {
 
 std::shared_ptr<const Target> load_training_target(const DflashSession& session) {
   ProgressLine progress("loading the target");
-  return std::make_shared<const Target>(
-      Target::load(session.file, native_precision(), [&](double share) { progress.update(static_cast<std::uint64_t>(100 * share), 100); }));
+  return std::make_shared<const Target>(Target::load(
+      session.file, native_precision(),
+      [&](double share) { progress.update(static_cast<std::uint64_t>(100 * share), 100); }));
 }
 
 // One drafter and what its last backward pass left.
@@ -92,36 +145,48 @@ struct DflashTrainer::State {
   const DflashSession& session;
   const DflashOptions& options;
   std::shared_ptr<const Target> target;
+  torch::Tensor head;  // the target's
   TextSource source;
   Optimizer optimizer;
   LearningRate rate;
   std::vector<Replica> replicas;
   std::vector<GradientBucket> buckets;  // one a replica
-  std::vector<float> gradient, delayed_gradient;  // of this step; of the step before, with --grad-delay 1
+  std::vector<std::int64_t> frequent;   // empty: the whole head
+  std::vector<float> gradient,
+      delayed_gradient;  // of this step; of the step before, with --grad-delay 1
   std::uint64_t total_steps = 0, tokens = 0;
   Position position;
   std::vector<StepLog> log;
 };
 
-DflashTrainer::DflashTrainer(const DflashSession& session, std::shared_ptr<const Target> target, std::uint64_t replicas) {
+DflashTrainer::DflashTrainer(const DflashSession& session, std::shared_ptr<const Target> target,
+                             std::uint64_t replicas) {
   const DflashOptions& o = session.options;
   const Parameters start = start_parameters(session);
   FlatLayout layout = flat_layout(start);
   std::vector<float> weights = flat_of(layout, start);
-  state_.reset(new State{.session = session,
-                         .options = o,
-                         .target = std::move(target),
-                         .source = TextSource(session.manifest, session.text_options(), session.encode()),
-                         .optimizer = Optimizer(std::move(layout), std::move(weights), {.weight_decay = o.weight_decay, .clip = o.clip}),
-                         .rate = {.peak = o.learning_rate, .decay = o.decay == "wsd" ? LearningRate::Decay::wsd : LearningRate::Decay::cosine, .warmup = o.warmup}});
+  state_.reset(new State{
+      .session = session,
+      .options = o,
+      .target = std::move(target),
+      .source = TextSource(session.manifest, session.text_options(), session.encode()),
+      .optimizer =
+          Optimizer(std::move(layout), std::move(weights),
+                    {.weight_decay = o.weight_decay, .clip = o.clip, .rate_scale = kRateScale}),
+      .rate = {.peak = o.learning_rate, .decay = decay_of(o.decay), .warmup = o.warmup}});
   State& s = *state_;
+  s.head = s.target->head();
   const FlatLayout& flat = s.optimizer.layout();
+  if (o.head_tokens > 0) s.frequent = frequent_tokens(session, o.head_tokens);
   s.gradient.resize(flat.elements);
   if (o.grad_delay > 0) s.delayed_gradient.resize(flat.elements);
-  const torch::ScalarType type = s.target->precision() == Precision::bf16 ? torch::kBFloat16 : torch::kFloat32;
+  const torch::ScalarType type =
+      s.target->precision() == Precision::bf16 ? torch::kBFloat16 : torch::kFloat32;
   for (std::uint64_t r = 0; r < replicas; ++r) {
     s.buckets.emplace_back(flat);
-    s.replicas.push_back({.drafter = std::make_unique<Drafter>(session.drafter, trainable_copy(start, type), s.target->embedding(), s.target->head())});
+    s.replicas.push_back(
+        {.drafter = std::make_unique<Drafter>(session.drafter, trainable_copy(start, type),
+                                              s.target->embedding(), s.head)});
   }
   if (!session.resumed) return;
   const CheckpointFiles& files = *session.resumed;
@@ -129,8 +194,11 @@ DflashTrainer::DflashTrainer(const DflashSession& session, std::shared_ptr<const
   s.position = session.start_position();
   s.source.seek(s.position);
   const std::vector<float> stored = flat_of(flat, start);
-  s.optimizer.restore(stored, flat_values(files.optimizer, "first_moment", flat.elements), flat_values(files.optimizer, "second_moment", flat.elements), files.step);
-  if (o.grad_delay > 0) std::ranges::copy(flat_values(files.optimizer, "delayed_gradient", flat.elements), s.delayed_gradient.begin());
+  s.optimizer.restore(stored, flat_values(files.optimizer, "first_moment", flat.elements),
+                      flat_values(files.optimizer, "second_moment", flat.elements), files.step);
+  if (o.grad_delay > 0)
+    std::ranges::copy(flat_values(files.optimizer, "delayed_gradient", flat.elements),
+                      s.delayed_gradient.begin());
 }
 
 DflashTrainer::~DflashTrainer() = default;
@@ -141,9 +209,12 @@ std::shared_ptr<const TokenBatch> DflashTrainer::load() {
   return batch;
 }
 
-std::shared_ptr<const FeatureBatch> DflashTrainer::features(std::shared_ptr<const TokenBatch> batch, const std::function<bool()>& stopping) const {
+std::shared_ptr<const FeatureBatch> DflashTrainer::features(
+    std::shared_ptr<const TokenBatch> batch, const std::function<bool()>& stopping) const {
   torch::NoGradGuard no_grad;
-  const torch::Tensor tokens = int64_tensor(batch->tokens, {static_cast<std::int64_t>(batch->rows), static_cast<std::int64_t>(batch->length)});
+  const torch::Tensor tokens = int64_tensor(
+      batch->tokens,
+      {static_cast<std::int64_t>(batch->rows), static_cast<std::int64_t>(batch->length)});
   torch::Tensor features = state_->target->features(tokens, state_->session.drafter.taps, stopping);
   if (!features.defined()) fail(ErrorCode::cancelled, "stopped inside the target's forward pass");
   return std::make_shared<const FeatureBatch>(FeatureBatch{std::move(batch), std::move(features)});
@@ -153,7 +224,16 @@ void DflashTrainer::backward(std::uint64_t index, const FeatureBatch& item) {
   State& s = *state_;
   Replica& replica = s.replicas.at(index);
   const DraftBatch batch = draft_batch(item);
-  const ObjectiveResult result = objective(replica.drafter->forward(batch), batch, s.target->head(), s.options.gamma);
+  HeadSubset subset;
+  ObjectiveOptions options{.gamma = s.options.gamma, .dpace = s.options.dpace};
+  if (!s.frequent.empty()) {
+    subset = head_subset(
+        s.session.drafter.target.vocab, s.frequent, item.batch->tokens,
+        static_cast<std::int64_t>(s.options.head_drawn),
+        CounterRng(s.options.seed, Draw::head_tail, {item.batch->position.rng_counter}));
+    options.subset = &subset;
+  }
+  const ObjectiveResult result = objective(replica.drafter->forward(batch), batch, s.head, options);
   result.numerator.backward();
   s.buckets[index].collect(replica.drafter->parameters(), result.denominator);
   replica.used = true;
@@ -171,8 +251,10 @@ void DflashTrainer::update() {
   s.rate.steps = s.total_steps;
   StepLog entry{.step = steps(), .learning_rate = s.rate.at(steps())};
   const bool delay = s.options.grad_delay > 0;
-  // From here on the step is done or, where this throws, has not happened: a checkpoint is right either way.
-  entry.gradient_norm = s.optimizer.step(delay ? s.delayed_gradient : s.gradient, entry.learning_rate);
+  // From here on the step is done or, where this throws, has not happened: a checkpoint is right
+  // either way.
+  entry.gradient_norm =
+      s.optimizer.step(delay ? s.delayed_gradient : s.gradient, entry.learning_rate);
   if (delay) std::swap(s.gradient, s.delayed_gradient);
   for (Replica& replica : s.replicas) {
     if (!std::exchange(replica.used, false)) continue;
@@ -185,7 +267,8 @@ void DflashTrainer::update() {
   if (denominator > 0) entry.loss /= denominator;
   entry.tokens = s.tokens;
   s.log.push_back(std::move(entry));
-  for (Replica& replica : s.replicas) unflatten(s.optimizer.layout(), s.optimizer.weights(), replica.drafter->parameters());
+  for (Replica& replica : s.replicas)
+    unflatten(s.optimizer.layout(), s.optimizer.weights(), replica.drafter->parameters());
 }
 
 std::map<std::string, StageFunction> DflashTrainer::functions() {
@@ -201,7 +284,8 @@ std::map<std::string, StageFunction> DflashTrainer::functions() {
           {"target",
            [this](Context& context) {
              Features item = features(context.input<Tokens>(), context.stopping);
-             context.outputs[0] = {item, item->features.nbytes() + item->batch->bytes(), context.inputs[0].position};
+             context.outputs[0] = {item, item->features.nbytes() + item->batch->bytes(),
+                                   context.inputs[0].position};
              return true;
            }},
           {"drafter",
@@ -215,31 +299,61 @@ std::map<std::string, StageFunction> DflashTrainer::functions() {
            }}};
 }
 
-void DflashTrainer::set_total_steps(std::uint64_t steps) { state_->total_steps = steps; }
-std::uint64_t DflashTrainer::total_steps() const { return state_->total_steps; }
-std::uint64_t DflashTrainer::steps() const { return state_->optimizer.steps(); }
-std::uint64_t DflashTrainer::tokens() const { return state_->tokens; }
-const Position& DflashTrainer::position() const { return state_->position; }
-const std::vector<StepLog>& DflashTrainer::log() const { return state_->log; }
-const Drafter& DflashTrainer::drafter() const { return *state_->replicas.front().drafter; }
+void DflashTrainer::release_target() {
+  state_->target.reset();
+}
+void DflashTrainer::set_total_steps(std::uint64_t steps) {
+  state_->total_steps = steps;
+}
+std::uint64_t DflashTrainer::total_steps() const {
+  return state_->total_steps;
+}
+std::uint64_t DflashTrainer::steps() const {
+  return state_->optimizer.steps();
+}
+std::uint64_t DflashTrainer::tokens() const {
+  return state_->tokens;
+}
+const Position& DflashTrainer::position() const {
+  return state_->position;
+}
+const std::vector<StepLog>& DflashTrainer::log() const {
+  return state_->log;
+}
+const Drafter& DflashTrainer::drafter() const {
+  return *state_->replicas.front().drafter;
+}
 
-std::string DflashTrainer::weights_sha256() const { return headrace::weights_sha256(state_->optimizer.layout(), state_->optimizer.weights()); }
-std::span<const float> DflashTrainer::weights() const { return state_->optimizer.weights(); }
+std::string DflashTrainer::weights_sha256() const {
+  return headrace::weights_sha256(state_->optimizer.layout(), state_->optimizer.weights());
+}
+std::span<const float> DflashTrainer::weights() const {
+  return state_->optimizer.weights();
+}
 
 CheckpointContent DflashTrainer::checkpoint() const {
   const State& s = *state_;
-  CheckpointContent content{.step = steps(),
-                            .config = drafter_config_json(s.session.drafter),
-                            .state = {{"step", steps()},
-                                      {"total_steps", s.total_steps},
-                                      {"tokens", s.tokens},
-                                      {"position", s.position},
-                                      {"manifest", s.session.manifest},
-                                      {"options", remembered(s.options)}},
-                            .model = tensors_of(s.optimizer.layout(), s.optimizer.weights()),
-                            .optimizer = {flat_tensor("first_moment", s.optimizer.first_moment()), flat_tensor("second_moment", s.optimizer.second_moment())},
-                            .target_sha256 = s.session.target_sha256};
-  if (s.options.grad_delay > 0) content.optimizer.push_back(flat_tensor("delayed_gradient", s.delayed_gradient));
+  CheckpointContent content{
+      .step = steps(),
+      .config = drafter_config_json(s.session.drafter),
+      .state = {{"step", steps()},
+                {"total_steps", s.total_steps},
+                {"tokens", s.tokens},
+                {"position", s.position},
+                {"manifest", s.session.manifest},
+                {"options", remembered(s.options)}},
+      .model = tensors_of(s.optimizer.layout(), s.optimizer.weights()),
+      .optimizer = {flat_tensor("first_moment", s.optimizer.first_moment()),
+                    flat_tensor("second_moment", s.optimizer.second_moment())},
+      .target_sha256 = s.session.target_sha256};
+  if (!s.frequent.empty())
+    content.optimizer.push_back({"frequent_tokens",
+                                 "I64",
+                                 {static_cast<std::int64_t>(s.frequent.size())},
+                                 reinterpret_cast<const std::byte*>(s.frequent.data()),
+                                 s.frequent.size() * sizeof(std::int64_t)});
+  if (s.options.grad_delay > 0)
+    content.optimizer.push_back(flat_tensor("delayed_gradient", s.delayed_gradient));
   return content;
 }
 

@@ -1,5 +1,6 @@
-// The work of drafter training: what the stages load, target, drafter and sync do, and the state they share. The
-// runtime decides when each runs; nothing here knows a schedule. The implementation is libtorch's, the header is not.
+// The work of drafter training: what the stages load, target, drafter and sync do, and the state
+// they share. The runtime decides when each runs; nothing here knows a schedule. The implementation
+// is libtorch's, the header is not.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace headrace {
 class Target;
 class Drafter;
 
-// The frozen target in the precision that training uses: bf16 where this CPU multiplies it natively, else fp32.
+// The frozen target in the precision that training uses: bf16 where this CPU multiplies it
+// natively, else fp32.
 std::shared_ptr<const Target> load_training_target(const DflashSession& session);
 
 // A batch with the target's features: what travels from target to drafter.
@@ -27,14 +29,17 @@ struct FeatureBatch;
 struct StepLog {
   std::uint64_t step = 0;
   double loss = 0, learning_rate = 0, gradient_norm = 0;
-  std::uint64_t tokens = 0;               // trained on so far
-  std::vector<double> accepted, counted;  // a slot, of this step: teacher-forced on the data's tokens
+  std::uint64_t tokens = 0;  // trained on so far
+  std::vector<double> accepted,
+      counted;  // a slot, of this step: teacher-forced on the data's tokens
 };
 
 class DflashTrainer {
  public:
-  // `replicas` drafters, all from the session's checkpoint or, without one, from start weights by options.start.
-  DflashTrainer(const DflashSession& session, std::shared_ptr<const Target> target, std::uint64_t replicas);
+  // `replicas` drafters, all from the session's checkpoint or, without one, from start weights by
+  // options.start.
+  DflashTrainer(const DflashSession& session, std::shared_ptr<const Target> target,
+                std::uint64_t replicas);
   ~DflashTrainer();
 
   // The functions of the stages load, target, drafter and sync.
@@ -42,11 +47,15 @@ class DflashTrainer {
 
   // The same work one piece at a time.
   std::shared_ptr<const TokenBatch> load();  // null at the end of the data
-  std::shared_ptr<const FeatureBatch> features(std::shared_ptr<const TokenBatch> batch, const std::function<bool()>& stopping) const;
+  std::shared_ptr<const FeatureBatch> features(std::shared_ptr<const TokenBatch> batch,
+                                               const std::function<bool()>& stopping) const;
   void backward(std::uint64_t replica, const FeatureBatch& batch);
-  // Reduces the replicas' gradients in order, steps the optimizer, refreshes the replicas. Where it throws, the step
-  // has not happened.
+  // Reduces the replicas' gradients in order, steps the optimizer, refreshes the replicas. Where it
+  // throws, the step has not happened.
   void update();
+
+  // Drops the target, which only features() needs: memory for what comes after training.
+  void release_target();
 
   // Learning rates are those of a run of so many steps. 0: not known yet, so no decay.
   void set_total_steps(std::uint64_t steps);
@@ -60,7 +69,7 @@ class DflashTrainer {
   const Drafter& drafter() const;
   std::string weights_sha256() const;
   std::span<const float> weights() const;  // fp32 master weights, flat, in the order of names
-  CheckpointContent checkpoint() const;  // borrows the weights
+  CheckpointContent checkpoint() const;    // borrows the weights
 
  private:
   struct State;

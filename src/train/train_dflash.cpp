@@ -33,18 +33,23 @@ std::string out_folder(const DflashOptions& options) {
   if (!options.out.empty()) return options.out;
   if (options.resume.empty()) return "out";
   const fs::path given(options.resume);
-  return fs::exists(given / "MANIFEST") ? fs::canonical(given).parent_path().string() : given.string();
+  return fs::exists(given / "MANIFEST") ? fs::canonical(given).parent_path().string()
+                                        : given.string();
 }
 
 // Error(bad_input) where `out` is in use. Creates nothing yet.
 void check_out(const std::string& out, const DflashOptions& options) {
   std::error_code ignored;
   const bool resumed_here = !options.resume.empty() && options.out.empty();
-  if (resumed_here || !fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, ignored))) return;
-  fail(ErrorCode::bad_input, "--out {} exists: choose another folder, or --resume {} to go on with it", out, out);
+  if (resumed_here || !fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, ignored)))
+    return;
+  fail(ErrorCode::bad_input,
+       "--out {} exists: choose another folder, or --resume {} to go on with it", out, out);
 }
 
-void use_all_cores() { set_compute_threads(static_cast<int>(allowed_cores().size())); }
+void use_all_cores() {
+  set_compute_threads(static_cast<int>(allowed_cores().size()));
+}
 
 void print_result(const nlohmann::ordered_json& json, const std::string& text, bool as_json) {
   if (as_json)
@@ -59,11 +64,19 @@ int dry_run(const DflashSession& session, std::shared_ptr<const Target> target) 
   const Simulation simulation = simulate(plan, plan.schedule);
   const std::uint64_t steps = session.options.steps;
   const std::uint64_t memory = planned_memory(session).total();
-  nlohmann::ordered_json json{{"plan", write_plan(plan)}, {"memory_bytes", memory}, {"step_seconds", simulation.step_seconds}, {"bound_seconds", simulation.bound_seconds}};
-  std::string text = write_plan(plan) + fmt::format("\nmemory {} at most\nstep {} (bound {})\n", format_bytes(memory), format_seconds(simulation.step_seconds), format_seconds(simulation.bound_seconds));
+  nlohmann::ordered_json json{{"plan", write_plan(plan)},
+                              {"memory_bytes", memory},
+                              {"step_seconds", simulation.step_seconds},
+                              {"bound_seconds", simulation.bound_seconds}};
+  std::string text =
+      write_plan(plan) + fmt::format("\nmemory {} at most\nstep {} (bound {})\n",
+                                     format_bytes(memory), format_seconds(simulation.step_seconds),
+                                     format_seconds(simulation.bound_seconds));
   if (steps > 0) {
     json["seconds"] = static_cast<double>(steps) * simulation.step_seconds;
-    text += fmt::format("time {} for {} steps\n", format_seconds(static_cast<double>(steps) * simulation.step_seconds), steps);
+    text +=
+        fmt::format("time {} for {} steps\n",
+                    format_seconds(static_cast<double>(steps) * simulation.step_seconds), steps);
   }
   print_result(json, text, session.options.json);
   return 0;
@@ -73,14 +86,18 @@ int compare(const DflashSession& session, std::shared_ptr<const Target> target) 
   const std::string out = out_folder(session.options);
   const Comparison comparison = compare_schedules(session, std::move(target));
   fs::create_directories(out);
-  for (const auto& [run, predicted] : comparison.runs) write_trace((fs::path(out) / fmt::format("trace-{}.json", run.name)).string(), run.header, run.spans);
+  for (const auto& [run, predicted] : comparison.runs)
+    write_trace((fs::path(out) / fmt::format("trace-{}.json", run.name)).string(), run.header,
+                run.spans);
   const nlohmann::ordered_json json = to_json(comparison);
   write_file_atomically((fs::path(out) / "compare.json").string(), json.dump(2) + "\n");
-  const std::string html = session.options.html.empty() ? (fs::path(out) / "report.html").string() : session.options.html;
+  const std::string html = session.options.html.empty() ? (fs::path(out) / "report.html").string()
+                                                        : session.options.html;
   write_file_atomically(html, report_html(to_report(session, comparison)));
   print_result(json, comparison_table(comparison), session.options.json);
   fmt::print(stderr, "report: {}\n", html);
-  if (session.options.deterministic && !comparison.same_weights) fail(ErrorCode::internal, "the three schedules ended with different weights");
+  if (session.options.deterministic && !comparison.same_weights)
+    fail(ErrorCode::internal, "the three schedules ended with different weights");
   return 0;
 }
 
@@ -88,19 +105,28 @@ int compare(const DflashSession& session, std::shared_ptr<const Target> target) 
 class Training {
  public:
   Training(const DflashSession& session, std::shared_ptr<const Target> target)
-      : session_(session), options_(session.options), out_(out_folder(options_)), placed_(placed_plan(options_)),
-        trainer_(session, std::move(target), placed_.plan.stage("drafter").replicas), evaluator_(session), progress_("step") {}
+      : session_(session),
+        options_(session.options),
+        out_(out_folder(options_)),
+        placed_(placed_plan(options_)),
+        trainer_(session, std::move(target), placed_.plan.stage("drafter").replicas),
+        evaluator_(session),
+        progress_("step") {}
 
   int run() {
     fs::create_directories(out_);
-    if (session_.resumed) trainer_.set_total_steps(session_.resumed->state.value("total_steps", std::uint64_t{0}));
+    if (session_.resumed)
+      trainer_.set_total_steps(session_.resumed->state.value("total_steps", std::uint64_t{0}));
     if (options_.steps > 0) trainer_.set_total_steps(options_.steps);
     if (trainer_.total_steps() > 0 && trainer_.steps() >= trainer_.total_steps())
-      fail(ErrorCode::usage, "{} holds step {} of {}: nothing is left to train; give a larger --steps", options_.resume, trainer_.steps(), trainer_.total_steps());
+      fail(ErrorCode::usage,
+           "{} holds step {} of {}: nothing is left to train; give a larger --steps",
+           options_.resume, trainer_.steps(), trainer_.total_steps());
     start_ = std::chrono::steady_clock::now();
     DflashOutcome outcome;
     try {
-      outcome.run = run_plan(placed_, trainer_, options_.steps, placed_.plan.schedule.name, [this](const StepLog& log) { return after_step(log); });
+      outcome.run = run_plan(placed_, trainer_, options_.steps, placed_.plan.schedule.name,
+                             [this](const StepLog& log) { return after_step(log); });
     } catch (const Error& e) {
       progress_.clear();
       save_what_can_be();
@@ -111,10 +137,13 @@ class Training {
     if (saved_ != trainer_.steps()) save();
     write_files(outcome.run);
     if (interrupted()) {
-      fmt::print(stderr, "stopped after step {}; go on with: headrace train dflash --resume {}\n", trainer_.steps(), out_);
+      fmt::print(stderr, "stopped after step {}; go on with: headrace train dflash --resume {}\n",
+                 trainer_.steps(), out_);
       return Error(ErrorCode::cancelled, "").exit_status();
     }
-    if (trainer_.steps() == 0) fail(ErrorCode::bad_input, "the data hold no row of at least three tokens: nothing was trained");
+    if (trainer_.steps() == 0)
+      fail(ErrorCode::bad_input,
+           "the data hold no row of at least three tokens: nothing was trained");
     finish(outcome);
     return 0;
   }
@@ -124,11 +153,14 @@ class Training {
     fix_number_of_steps();
     const std::uint64_t total = trainer_.total_steps(), done = log.step + 1;
     progress_.update(done, total, fmt::format("loss {:.3f}", log.loss));
-    if (options_.checkpoint_every > 0 && done % options_.checkpoint_every == 0 && done != total) save();
-    if (options_.evaluate && options_.evaluate_every > 0 && done % options_.evaluate_every == 0 && done != total) {
+    if (options_.checkpoint_every > 0 && done % options_.checkpoint_every == 0 && done != total)
+      save();
+    if (options_.evaluate && options_.evaluate_every > 0 && done % options_.evaluate_every == 0 &&
+        done != total) {
       scores_.push_back(evaluator_.score(trainer_));
       progress_.clear();
-      fmt::print(stderr, "step {}: loss {:.3f}, tau {:.3f} after {} tokens\n", done, log.loss, scores_.back().tau, scores_.back().tokens);
+      fmt::print(stderr, "step {}: loss {:.3f}, tau {:.3f} after {} tokens\n", done, log.loss,
+                 scores_.back().tau, scores_.back().tokens);
     }
     return total == 0 || done < total;
   }
@@ -139,9 +171,11 @@ class Training {
     const auto now = std::chrono::steady_clock::now();
     if (timed_steps_++ == 0) first_step_ = now;
     if (timed_steps_ < kTimedSteps) return;
-    const double step = std::chrono::duration<double>(now - first_step_).count() / static_cast<double>(timed_steps_ - 1);
+    const double step = std::chrono::duration<double>(now - first_step_).count() /
+                        static_cast<double>(timed_steps_ - 1);
     const double left = options_.seconds - std::chrono::duration<double>(now - start_).count();
-    trainer_.set_total_steps(trainer_.steps() + static_cast<std::uint64_t>(std::max(0.0, left) / step));
+    trainer_.set_total_steps(trainer_.steps() +
+                             static_cast<std::uint64_t>(std::max(0.0, left) / step));
   }
 
   void save() {
@@ -157,19 +191,22 @@ class Training {
       save();
       fmt::print(stderr, "the state after step {} is saved in {}\n", trainer_.steps(), out_);
     } catch (const std::exception& e) {
-      fmt::print(stderr, "the state after step {} could not be saved: {}\n", trainer_.steps(), e.what());
+      fmt::print(stderr, "the state after step {} could not be saved: {}\n", trainer_.steps(),
+                 e.what());
     }
   }
 
   void write_files(const DflashRun& run) {
     write_trace((fs::path(out_) / "trace.json").string(), run.header, run.spans);
     write_file_atomically((fs::path(out_) / "plan.yaml").string(), write_plan(run.plan));
-    write_file_atomically((fs::path(out_) / "timeline.svg").string(), timeline_svg(run.header, run.spans));
+    write_file_atomically((fs::path(out_) / "timeline.svg").string(),
+                          timeline_svg(run.header, run.spans));
   }
 
   void finish(DflashOutcome& outcome) {
     if (options_.evaluate) {
       use_all_cores();
+      trainer_.release_target();
       fmt::print(stderr, "evaluating\n");
       scores_.push_back(evaluator_.score(trainer_));
       outcome.bigrams = evaluator_.bigrams(trainer_);
@@ -177,7 +214,8 @@ class Training {
     outcome.scores = scores_;
     const nlohmann::ordered_json json = to_json(outcome);
     write_file_atomically((fs::path(out_) / "result.json").string(), json.dump(2) + "\n");
-    const std::string html = options_.html.empty() ? (fs::path(out_) / "report.html").string() : options_.html;
+    const std::string html =
+        options_.html.empty() ? (fs::path(out_) / "report.html").string() : options_.html;
     write_file_atomically(html, report_html(to_report(session_, outcome)));
     print_result(json, to_text(outcome), options_.json);
     fmt::print(stderr, "checkpoint, trace, plan and report: {}\n", out_);

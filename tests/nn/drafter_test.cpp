@@ -12,7 +12,8 @@ namespace {
 
 using namespace testing;
 
-// Rows shorter than a block, anchors closer than a block, at 0 and at the last token, a row without anchors.
+// Rows shorter than a block, anchors closer than a block, at 0 and at the last token, a row without
+// anchors.
 DraftBatch awkward_batch(const DrafterConfig& config) {
   return make_batch(config, {17, 3, 9, 1, 12}, {{0, 1, 2, 9, 16}, {1}, {}, {0}, {5, 6, 11}}, 3);
 }
@@ -31,10 +32,14 @@ TEST(Drafter, HiddenStatesAndGradientsEqualTheDenseReference) {
   for (std::int64_t r = 0; r < 5; ++r) {
     const auto anchors = valid_anchors(batch, r);
     if (anchors.empty()) continue;
-    const Tensor expected = reference_row(dense, model.embedding, batch.features[r].slice(0, 0, batch.row_lengths[r].item<std::int64_t>()), batch.tokens[r], anchors);
-    expect_close(hidden[r].slice(0, 0, expected.size(0)), expected, 1e-12, "row " + std::to_string(r));
+    const Tensor expected =
+        reference_row(dense, model.embedding,
+                      batch.features[r].slice(0, 0, batch.row_lengths[r].item<std::int64_t>()),
+                      batch.tokens[r], anchors);
+    expect_close(hidden[r].slice(0, 0, expected.size(0)), expected, 1e-12,
+                 "row " + std::to_string(r));
   }
-  const ObjectiveResult result = objective(hidden, batch, model.head, 4);
+  const ObjectiveResult result = objective(hidden, batch, model.head, {.gamma = 4});
   const ReferenceLoss reference = reference_loss(dense, model, batch, 4);
   EXPECT_NEAR(result.numerator.item<double>(), reference.numerator.item<double>(), 1e-10);
   EXPECT_NEAR(result.denominator, reference.denominator, 1e-12);
@@ -48,19 +53,24 @@ TEST(Drafter, RandomBatchesEqualTheDenseReference) {
   const Model model = random_model(small_config(), 2);
   ASSERT_TRUE(rc::check("mask and position ids", [&] {
     const auto length = *rc::gen::inRange<std::int64_t>(1, 40);
-    const auto chosen = *rc::gen::container<std::set<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, length));
+    const auto chosen =
+        *rc::gen::container<std::set<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, length));
     const std::vector<std::int64_t> anchors(chosen.begin(), chosen.end());
-    const DraftBatch batch = make_batch(model.config, {length}, {anchors}, static_cast<std::uint64_t>(length));
+    const DraftBatch batch =
+        make_batch(model.config, {length}, {anchors}, static_cast<std::uint64_t>(length));
     const Drafter drafter = model.drafter(torch::kFloat64);
     torch::NoGradGuard no_grad;
-    const ObjectiveResult result = objective(drafter.forward(batch), batch, model.head, 3);
+    const ObjectiveResult result =
+        objective(drafter.forward(batch), batch, model.head, {.gamma = 3});
     const ReferenceLoss reference = reference_loss(drafter, model, batch, 3);
-    RC_ASSERT(std::abs(result.numerator.item<double>() - reference.numerator.item<double>()) < 1e-9);
+    RC_ASSERT(std::abs(result.numerator.item<double>() - reference.numerator.item<double>()) <
+              1e-9);
     RC_ASSERT(std::abs(result.denominator - reference.denominator) < 1e-12);
   }));
 }
 
-// The context of a block ends strictly before its anchor: a change at or after it moves no bit of the block.
+// The context of a block ends strictly before its anchor: a change at or after it moves no bit of
+// the block.
 TEST(Drafter, HiddenStatesFromTheAnchorOnDoNotLeak) {
   const Model model = random_model(small_config(), 4);
   for (const auto type : {torch::kFloat32, torch::kBFloat16}) {
@@ -76,7 +86,8 @@ TEST(Drafter, HiddenStatesFromTheAnchorOnDoNotLeak) {
       const Tensor after = drafter.forward(changed);
       for (std::size_t b = 0; b < anchors.size(); ++b) {
         const auto at = static_cast<std::int64_t>(b);
-        EXPECT_EQ(torch::equal(before[0][at], after[0][at]), position >= anchors[b]) << "position " << position << ", anchor " << anchors[b];
+        EXPECT_EQ(torch::equal(before[0][at], after[0][at]), position >= anchors[b])
+            << "position " << position << ", anchor " << anchors[b];
       }
     }
   }
@@ -86,7 +97,9 @@ TEST(Drafter, GradientsEqualFiniteDifferences) {
   const Model model = random_model(small_config(), 6);
   const DraftBatch batch = awkward_batch(model.config);
   Drafter drafter = model.drafter(torch::kFloat64);
-  const auto loss = [&] { return objective(drafter.forward(batch), batch, model.head, 4).numerator; };
+  const auto loss = [&] {
+    return objective(drafter.forward(batch), batch, model.head, {.gamma = 4}).numerator;
+  };
   loss().backward();
   torch::manual_seed(7);
   for (const auto& [name, parameter] : drafter.parameters()) {
@@ -109,12 +122,15 @@ TEST(Drafter, NothingToLearnGivesZeroGradients) {
   for (const auto& anchors : {std::vector<std::vector<std::int64_t>>{{}, {}}, {{4}, {0}}}) {
     const DraftBatch batch = make_batch(model.config, {5, 1}, anchors, 9);
     Drafter drafter = model.drafter(torch::kFloat64);
-    const ObjectiveResult result = objective(drafter.forward(batch), batch, model.head, 4);
+    const ObjectiveResult result =
+        objective(drafter.forward(batch), batch, model.head, {.gamma = 4});
     EXPECT_EQ(result.numerator.item<double>(), 0);
     EXPECT_EQ(result.denominator, 0);
     result.numerator.backward();
     for (const auto& [name, parameter] : drafter.parameters())
-      if (parameter.grad().defined()) { EXPECT_EQ(parameter.grad().abs().max().item<double>(), 0) << name; }
+      if (parameter.grad().defined()) {
+        EXPECT_EQ(parameter.grad().abs().max().item<double>(), 0) << name;
+      }
   }
 }
 
@@ -123,13 +139,16 @@ TEST(Drafter, Bfloat16AndFloatAreCloseToDouble) {
   const DraftBatch batch = awkward_batch(model.config);
   const auto gradients = [&](torch::ScalarType type) {
     Drafter drafter = model.drafter(type);
-    const ObjectiveResult result = objective(drafter.forward(with_type(batch, type)), batch, model.head, 4);
+    const ObjectiveResult result =
+        objective(drafter.forward(with_type(batch, type)), batch, model.head, {.gamma = 4});
     result.numerator.backward();
     std::vector<Tensor> flat{result.numerator.detach().to(torch::kFloat64).view({1})};
-    for (const auto& [name, parameter] : drafter.parameters()) flat.push_back(parameter.grad().to(torch::kFloat64).flatten());
+    for (const auto& [name, parameter] : drafter.parameters())
+      flat.push_back(parameter.grad().to(torch::kFloat64).flatten());
     return flat;
   };
-  const auto exact = gradients(torch::kFloat64), single = gradients(torch::kFloat32), half = gradients(torch::kBFloat16);
+  const auto exact = gradients(torch::kFloat64), single = gradients(torch::kFloat32),
+             half = gradients(torch::kBFloat16);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const double norm = exact[i].norm().item<double>();
     EXPECT_LE((single[i] - exact[i]).norm().item<double>(), 1e-5 * norm) << i;
@@ -145,16 +164,19 @@ TEST(Drafter, ThreadsDoNotChangeTheBits) {
   for (const int count : {1, 2}) {
     at::set_num_threads(count);
     Drafter drafter = model.drafter(torch::kFloat32);
-    objective(drafter.forward(batch), batch, model.head, 4).numerator.backward();
-    for (const auto& [name, parameter] : drafter.parameters()) runs[count - 1].push_back(parameter.grad());
+    objective(drafter.forward(batch), batch, model.head, {.gamma = 4}).numerator.backward();
+    for (const auto& [name, parameter] : drafter.parameters())
+      runs[count - 1].push_back(parameter.grad());
   }
   at::set_num_threads(threads);
-  for (std::size_t i = 0; i < runs[0].size(); ++i) EXPECT_TRUE(torch::equal(runs[0][i], runs[1][i])) << i;
+  for (std::size_t i = 0; i < runs[0].size(); ++i)
+    EXPECT_TRUE(torch::equal(runs[0][i], runs[1][i])) << i;
 }
 
 TEST(Drafter, LearnsOneBatchByHeart) {
   const Model model = random_model(small_config(), 12);
-  const DraftBatch batch = with_type(make_batch(model.config, {20, 15}, {{1, 4, 5, 12}, {3, 8}}, 13), torch::kFloat32);
+  const DraftBatch batch =
+      with_type(make_batch(model.config, {20, 15}, {{1, 4, 5, 12}, {3, 8}}, 13), torch::kFloat32);
   Drafter drafter = model.drafter(torch::kFloat32);
   std::vector<Tensor> parameters;
   for (const auto& [name, parameter] : drafter.parameters()) parameters.push_back(parameter);
@@ -162,28 +184,33 @@ TEST(Drafter, LearnsOneBatchByHeart) {
   double loss = 0;
   for (int step = 0; step < 300; ++step) {
     adam.zero_grad();
-    const ObjectiveResult result = objective(drafter.forward(batch), batch, model.head, 4);
+    const ObjectiveResult result =
+        objective(drafter.forward(batch), batch, model.head, {.gamma = 4});
     (result.numerator / result.denominator).backward();
     adam.step();
     loss = result.numerator.item<double>() / result.denominator;
   }
   EXPECT_LT(loss, 0.05);
-  const ObjectiveResult result = objective(drafter.forward(batch), batch, model.head, 4);
+  const ObjectiveResult result = objective(drafter.forward(batch), batch, model.head, {.gamma = 4});
   EXPECT_EQ(result.accepted, result.counted);
 }
 
-// Decoding with a cache filled in pieces proposes what the training pass proposes at the same place.
+// Decoding with a cache filled in pieces proposes what the training pass proposes at the same
+// place.
 TEST(Drafter, DraftingWithACacheAgreesWithPropose) {
   const Model model = random_model(small_config(), 14);
   const Drafter drafter = model.drafter(torch::kFloat32);
-  const DraftBatch batch = with_type(make_batch(model.config, {22}, {{0, 3, 7, 8, 20}}, 15), torch::kFloat32);
+  const DraftBatch batch =
+      with_type(make_batch(model.config, {22}, {{0, 3, 7, 8, 20}}, 15), torch::kFloat32);
   const Tensor proposed = drafter.propose(batch);
   ASSERT_EQ(proposed.sizes(), (std::vector<std::int64_t>{1, 5, 3}));
   DraftCache cache = drafter.make_cache(20);
   for (std::int64_t b = 0; b < 5; ++b) {
     const std::int64_t anchor = batch.anchors[0][b].item<std::int64_t>();
     drafter.extend(cache, batch.features[0].slice(0, cache.length, anchor));
-    EXPECT_TRUE(torch::equal(drafter.draft(cache, batch.tokens[0][anchor].item<std::int64_t>()), proposed[0][b])) << anchor;
+    EXPECT_TRUE(torch::equal(drafter.draft(cache, batch.tokens[0][anchor].item<std::int64_t>()),
+                             proposed[0][b]))
+        << anchor;
   }
   EXPECT_THROW(drafter.extend(cache, batch.features[0].slice(0, 0, 1)), Error);
 }
@@ -191,10 +218,12 @@ TEST(Drafter, DraftingWithACacheAgreesWithPropose) {
 TEST(Drafter, ProposalsAreTheExactArgmaxAlsoInBfloat16) {
   const Model model = random_model(small_config(), 16);
   const Drafter drafter = model.drafter(torch::kBFloat16);
-  const DraftBatch batch = with_type(make_batch(model.config, {40}, {{0, 5, 9, 17, 23, 31, 36}}, 17), torch::kBFloat16);
+  const DraftBatch batch =
+      with_type(make_batch(model.config, {40}, {{0, 5, 9, 17, 23, 31, 36}}, 17), torch::kBFloat16);
   torch::NoGradGuard no_grad;
   const Tensor hidden = drafter.forward(batch).slice(2, 1).to(torch::kFloat64);
-  const Tensor logits = torch::matmul(hidden, model.head.to(torch::kBFloat16).to(torch::kFloat64).t());
+  const Tensor logits =
+      torch::matmul(hidden, model.head.to(torch::kBFloat16).to(torch::kFloat64).t());
   EXPECT_TRUE(torch::equal(drafter.propose(batch), logits.argmax(-1)));
 }
 
@@ -207,16 +236,22 @@ TEST(Drafter, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Drafter(model.config, wrong, model.embedding, model.head), Error);
   const Drafter drafter = model.drafter(torch::kFloat32);
   for (const auto& anchors : {std::vector<std::int64_t>{4, 2}, {6}})
-    EXPECT_THROW(drafter.forward(with_type(make_batch(model.config, {6}, {anchors}, 1), torch::kFloat32)), Error);
+    EXPECT_THROW(
+        drafter.forward(with_type(make_batch(model.config, {6}, {anchors}, 1), torch::kFloat32)),
+        Error);
 }
 
 TEST(Drafter, RandomStartIsKeyedBySeed) {
   const DrafterConfig config = small_config();
-  const Parameters a = Drafter::random_parameters(config, 1), b = Drafter::random_parameters(config, 1), c = Drafter::random_parameters(config, 2);
+  const Parameters a = Drafter::random_parameters(config, 1),
+                   b = Drafter::random_parameters(config, 1),
+                   c = Drafter::random_parameters(config, 2);
   for (const auto& [name, shape] : parameter_shapes(config)) {
     EXPECT_EQ(a.at(name).sizes(), at::IntArrayRef(shape));
     EXPECT_TRUE(torch::equal(a.at(name), b.at(name)));
-    if (shape.size() > 1) { EXPECT_FALSE(torch::equal(a.at(name), c.at(name))); }
+    if (shape.size() > 1) {
+      EXPECT_FALSE(torch::equal(a.at(name), c.at(name)));
+    }
   }
 }
 

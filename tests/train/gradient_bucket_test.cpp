@@ -30,7 +30,7 @@ Reduced reduce_over(const Model& model, const DraftBatch& batch,
   for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
     if (borders[i] == borders[i + 1]) continue;
     const DraftBatch part = rows_of(batch, borders[i], borders[i + 1]);
-    const ObjectiveResult result = objective(drafter.forward(part), part, model.head, 4);
+    const ObjectiveResult result = objective(drafter.forward(part), part, model.head, {.gamma = 4});
     result.numerator.backward();
     buckets[i].collect(drafter.parameters(), result.denominator);
     EXPECT_FALSE(drafter.parameters().at("fc.weight").grad().defined());
@@ -87,7 +87,9 @@ TEST(FlatLayout, FollowsTheOrderOfNamesAndRoundTrips) {
   const FlatLayout layout = flat_layout(single);
   std::size_t next = 0;
   for (std::size_t i = 0; i < layout.entries.size(); ++i) {
-    if (i > 0) EXPECT_LT(layout.entries[i - 1].name, layout.entries[i].name);
+    if (i > 0) {
+      EXPECT_LT(layout.entries[i - 1].name, layout.entries[i].name);
+    }
     EXPECT_EQ(layout.entries[i].offset, next);
     next += layout.entries[i].elements;
   }

@@ -11,17 +11,20 @@ using std::int64_t;
 using namespace kernels;
 
 template <typename T>
-HEADRACE_CLONES CrossEntropy cross_entropy_row(T* logits, int64_t n, int64_t label) {
+HEADRACE_CLONES CrossEntropy cross_entropy_row(T* logits, int64_t n, int64_t label,
+                                               LogitTail tail) {
   using A = Wide<T>;
-  const A largest = largest_of(logits, n);
+  const int64_t plain = n - tail.size;
+  const A bias = static_cast<A>(tail.bias);
+  const A largest_plain = largest_of(logits, plain);
+  const A largest_tail = tail.size > 0 ? largest_of(logits + plain, tail.size) : largest_plain;
   const A at_label = load(logits[label]);
-  bool correct = at_label == largest;
-  if (correct) {
-    int64_t earlier = 0;
-    for (int64_t i = 0; i < label; ++i) earlier += load(logits[i]) == largest;
-    correct = earlier == 0;
-  }
-  const double total = exponentials(logits, n, largest);
+  bool correct = at_label == largest_plain && largest_tail <= largest_plain;
+  for (int64_t i = 0; i < label && correct; ++i) correct = load(logits[i]) != largest_plain;
+  const A largest = std::max(largest_plain, tail.size > 0 ? largest_tail + bias : largest_plain);
+  const double total =
+      exponentials(logits, plain, largest) +
+      (tail.size > 0 ? exponentials(logits + plain, tail.size, largest - bias) : 0.0);
   const A own = exp_approx(at_label - largest);
   // Subtracted before rounding, so that a sure prediction keeps the digits of its small gradient.
   logits[label] = narrow<T>(static_cast<A>(static_cast<double>(own) - total));
@@ -29,10 +32,12 @@ HEADRACE_CLONES CrossEntropy cross_entropy_row(T* logits, int64_t n, int64_t lab
 }
 
 template <typename T>
-HEADRACE_CLONES int64_t argmax_row(const T* logits, int64_t n, const T* hidden, const T* head, int64_t width) {
+HEADRACE_CLONES int64_t argmax_row(const T* logits, int64_t n, const T* hidden, const T* head,
+                                   int64_t width) {
   using A = Wide<T>;
   const A largest = largest_of(logits, n);
-  // Two values, each off by half a unit in the last place of 8 bits; twice that for products summed in another order.
+  // Two values, each off by half a unit in the last place of 8 bits; twice that for products summed
+  // in another order.
   const A margin = std::is_same_v<T, Bf16> ? std::abs(largest) / A(64) : A(0);
   constexpr int64_t stretch = 512;  // most hold no candidate
   int64_t best = -1;
@@ -43,8 +48,9 @@ HEADRACE_CLONES int64_t argmax_row(const T* logits, int64_t n, const T* hidden, 
     for (int64_t i = begin; i < end; ++i) {
       if (load(logits[i]) < largest - margin) continue;
       const T* row = head + i * width;
-      const A value = margin > 0 ? wide_sum<A>(width, [=](int64_t j) { return load(hidden[j]) * load(row[j]); })
-                                 : static_cast<A>(load(logits[i]));
+      const A value =
+          margin > 0 ? wide_sum<A>(width, [=](int64_t j) { return load(hidden[j]) * load(row[j]); })
+                     : static_cast<A>(load(logits[i]));
       if (best >= 0 && value <= best_value) continue;
       best = i;
       best_value = value;
@@ -53,8 +59,8 @@ HEADRACE_CLONES int64_t argmax_row(const T* logits, int64_t n, const T* hidden, 
   return std::max(best, int64_t{0});  // NaN logits have no largest
 }
 
-#define HEADRACE_INSTANTIATE(T)                                          \
-  template CrossEntropy cross_entropy_row(T*, int64_t, int64_t);         \
+#define HEADRACE_INSTANTIATE(T)                                             \
+  template CrossEntropy cross_entropy_row(T*, int64_t, int64_t, LogitTail); \
   template int64_t argmax_row(const T*, int64_t, const T*, const T*, int64_t);
 HEADRACE_INSTANTIATE(float)
 HEADRACE_INSTANTIATE(Bf16)
