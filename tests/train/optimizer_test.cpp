@@ -120,6 +120,23 @@ TEST(LearningRate, CosineWarmsUpAndEndsAtItsLastShare) {
   EXPECT_NEAR(rate.at(110), 0.2, 1e-12);
 }
 
+TEST(LearningRate, LinearFallsInAStraightLine) {
+  const LearningRate rate{.peak = 2, .decay = LearningRate::Decay::linear, .warmup = 4, .steps = 14};
+  EXPECT_DOUBLE_EQ(rate.at(0), 0.5);
+  EXPECT_DOUBLE_EQ(rate.at(4), 2);
+  for (std::uint64_t step = 5; step < 14; ++step)
+    EXPECT_NEAR(rate.at(step - 1) - rate.at(step), 0.2, 1e-12);
+}
+
+TEST(Optimizer, ATensorsRateCanBeScaled) {
+  const FlatLayout layout{{{"a", {2, 2}, 0, 4}, {"b", {2, 2}, 4, 4}}, 8};
+  const std::vector<float> start(8, 1.0f), gradient(8, 0.5f);
+  Optimizer optimizer(layout, start, {.weight_decay = 0, .clip = 0, .rate_scale = {{"b", 0.25}}});
+  optimizer.step(gradient, 0.1);
+  EXPECT_NEAR(1 - optimizer.weights()[4], 0.25 * (1 - optimizer.weights()[0]), 1e-6);
+  EXPECT_LT(optimizer.weights()[0], 1);
+}
+
 TEST(LearningRate, WsdIsStableThenLinear) {
   const LearningRate rate{
       .peak = 1, .decay = LearningRate::Decay::wsd, .warmup = 4, .steps = 100, .decay_share = 0.2};
