@@ -16,9 +16,9 @@ std::uint64_t parse_bytes(std::string_view text,
                           const std::string& where);  // B kB KB MB GB TB KiB MiB GiB TiB
 double parse_bytes_per_second(std::string_view text, const std::string& where);  // <bytes>/s
 
-// Shortest text with a fitting unit that the parser above reads back: to 6 significant digits for
-// seconds and rates, exactly for bytes.
-std::string format_seconds(double seconds);
+// Shortest text with a fitting unit that the parser above reads back: to `digits` significant
+// digits for seconds, 6 for rates, exactly for bytes.
+std::string format_seconds(double seconds, int digits = 6);
 std::string format_bytes(std::uint64_t bytes);
 std::string format_bytes_per_second(double rate);
 

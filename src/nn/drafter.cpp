@@ -30,6 +30,8 @@ BlockAttentionShape attention_shape(const DrafterConfig& config) {
   return {shape.heads, shape.kv_heads, shape.head_dim, config.block, shape.norm_eps};
 }
 
+constexpr std::size_t kRowsStep = 64;
+
 // A batch without its padding.
 struct Packed {
   BlockRows rows;
@@ -68,6 +70,11 @@ Packed pack(const DrafterConfig& config, const DraftBatch& batch) {
       packed.context.push_back(r * tokens.size(1) + i);
     packed.rows.sequences.push_back(sequence);
   }
+  // Libraries prepare a product for each size they meet, which costs time and stays in memory: few
+  // sizes, then. The rows added repeat one that is there, and nothing reads them.
+  if (!packed.context.empty())
+    packed.context.resize((packed.context.size() + kRowsStep - 1) / kRowsStep * kRowsStep,
+                          packed.context.back());
   return packed;
 }
 

@@ -189,7 +189,10 @@ struct BlockAttention : torch::autograd::Function<BlockAttention> {
         c10::static_intrusive_pointer_cast<Call>(context->saved_data["call"].toCapsule());
     const BlockAttentionShape& shape = call->shape;
     tensor_list d;
-    for (int i = kQ; i <= kBlockV; ++i) d.push_back(torch::empty_like(t[i]));
+    for (int i = kQ; i <= kBlockV; ++i)
+      // A context may have rows that no sequence holds.
+      d.push_back(i == kContextK || i == kContextV ? torch::zeros_like(t[i])
+                                                   : torch::empty_like(t[i]));
     // A task adds to weight gradients of its own; they are summed in the order of tasks.
     const auto tasks = static_cast<std::int64_t>(call->rows->sequences.size()) * shape.kv_heads;
     const Tensor dnorms = wide_zeros(dout, {2, tasks, shape.head_dim});

@@ -15,7 +15,7 @@ using torch::autograd::tensor_list;
 
 // 256 slots of 49,152 logits in bf16 are 24 MiB: large enough for the products' full speed, small
 // enough for the caches.
-constexpr std::int64_t kChunk = 256;
+constexpr std::int64_t kChunk = 256, kRowsStep = 64;
 
 // The supervised slots of a batch, block by block.
 struct Slots {
@@ -52,16 +52,22 @@ struct FrozenHeadLoss : torch::autograd::Function<FrozenHeadLoss> {
     const auto n = static_cast<std::int64_t>(slots.rows.size());
     const std::int64_t vocab = head.size(0);
     const auto wide = hidden.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-    const Tensor rows = torch::tensor(slots.rows, torch::kInt64),
-                 selected = hidden.index_select(0, rows);
-    const Tensor buffer =
-        torch::empty({std::min(n, kChunk), vocab}, hidden.options().requires_grad(false));
-    const Tensor gradient = with_gradient ? torch::empty_like(selected) : Tensor();
+    const Tensor rows = torch::tensor(slots.rows, torch::kInt64);
+    // Chunks of few sizes: libraries prepare a product for each size they meet. The rows added are
+    // ignored.
+    std::vector<std::int64_t> padded = slots.rows;
+    if (n > 0) padded.resize((n + kRowsStep - 1) / kRowsStep * kRowsStep, padded.back());
+    const Tensor selected = hidden.index_select(0, torch::tensor(padded, torch::kInt64));
+    const Tensor buffer = torch::empty({std::min(selected.size(0), kChunk), vocab},
+                                       hidden.options().requires_grad(false));
+    const Tensor gradient =
+        with_gradient ? torch::empty({n, hidden.size(1)}, buffer.options()) : Tensor();
     std::vector<double> losses(n);
     for (std::int64_t first = 0; first < n; first += kChunk) {
-      const std::int64_t count = std::min(kChunk, n - first);
-      Tensor logits = buffer.narrow(0, 0, count);
-      torch::mm_out(logits, selected.narrow(0, first, count), head.t());
+      const std::int64_t count = std::min(kChunk, n - first),
+                         with_padding = std::min(kChunk, selected.size(0) - first);
+      Tensor logits = buffer.narrow(0, 0, with_padding);
+      torch::mm_out(logits, selected.narrow(0, first, with_padding), head.t());
       std::vector<CrossEntropy> entropies(count);
       with_storage(hidden.scalar_type(), [&]<typename T>(T) {
         for_rows(count, vocab, [&](std::int64_t begin, std::int64_t some) {
@@ -78,7 +84,8 @@ struct FrozenHeadLoss : torch::autograd::Function<FrozenHeadLoss> {
       }
       if (with_gradient)
         gradient.narrow(0, first, count)
-            .copy_(torch::mm(logits, head) * torch::tensor(scales, wide).unsqueeze(1));
+            .copy_(torch::mm(logits, head).narrow(0, 0, count) *
+                   torch::tensor(scales, wide).unsqueeze(1));
     }
     context->saved_data["shape"] = hidden.sizes();
     context->save_for_backward({gradient, rows});

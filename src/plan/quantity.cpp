@@ -53,8 +53,8 @@ double parse(std::string_view text, const std::array<Unit, N>& units, const char
   return value;
 }
 
-std::string with_digits(double value, std::string_view unit) {
-  return fmt::format("{:.6g} {}", value, unit);
+std::string with_digits(double value, std::string_view unit, int digits = 6) {
+  return fmt::format("{:.{}g} {}", value, digits, unit);
 }
 
 }  // namespace
@@ -81,12 +81,12 @@ double parse_bytes_per_second(std::string_view text, const std::string& where) {
   return parse(text.substr(0, text.size() - 2), byte_units, "717 GB/s", where);
 }
 
-std::string format_seconds(double seconds) {
+std::string format_seconds(double seconds, int digits) {
   if (seconds == 0) return "0 s";
-  if (seconds < 1e-6) return with_digits(seconds * 1e9, "ns");
-  if (seconds < 1e-3) return with_digits(seconds * 1e6, "us");
-  if (seconds < 1) return with_digits(seconds * 1e3, "ms");
-  return with_digits(seconds, "s");
+  if (seconds < 1e-6) return with_digits(seconds * 1e9, "ns", digits);
+  if (seconds < 1e-3) return with_digits(seconds * 1e6, "us", digits);
+  if (seconds < 1) return with_digits(seconds * 1e3, "ms", digits);
+  return with_digits(seconds, "s", digits);
 }
 
 std::string format_bytes(std::uint64_t bytes) {

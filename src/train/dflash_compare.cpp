@@ -79,17 +79,17 @@ std::string comparison_table(const Comparison& comparison) {
                   "predicted", "bound", "of bound", "speed-up", "loss", "weights");
   const double lockstep = comparison.runs.front().run.step_seconds_p50;
   for (const auto& [run, predicted] : comparison.runs) {
-    text += fmt::format("{:18} {:>10} {:>10} {:>10} {:>8.2f} {:>8.2f}x {:>10.4f}  {:.12}\n",
-                        run.name, format_seconds(run.step_seconds_p50),
-                        predicted > 0 ? format_seconds(predicted) : "-",
-                        format_seconds(run.bound_seconds), run.step_seconds_p50 / run.bound_seconds,
-                        lockstep / run.step_seconds_p50, run.loss_last, run.weights_sha256);
+    text += fmt::format(
+        "{:18} {:>10} {:>10} {:>10} {:>8.2f} {:>8.2f}x {:>10.4f}  {:.12}\n", run.name,
+        format_seconds(run.step_seconds_p50, 3), predicted > 0 ? format_seconds(predicted, 3) : "-",
+        format_seconds(run.bound_seconds, 3), run.step_seconds_p50 / run.bound_seconds,
+        lockstep / run.step_seconds_p50, run.loss_last, run.weights_sha256);
   }
   text += fmt::format(
       "alone: target {}, drafter {}, sync {}; {:.2f} times as long while both cores work\n",
-      format_seconds(comparison.costs.alone.at("target")),
-      format_seconds(comparison.costs.alone.at("drafter")),
-      format_seconds(comparison.costs.alone.at("sync")), comparison.costs.slowdown);
+      format_seconds(comparison.costs.alone.at("target"), 3),
+      format_seconds(comparison.costs.alone.at("drafter"), 3),
+      format_seconds(comparison.costs.alone.at("sync"), 3), comparison.costs.slowdown);
   text += fmt::format(
       "weights: {} under the three schedules; the other placement differs by at most {:.1e}\n",
       comparison.same_weights ? "the same bits" : "NOT the same", comparison.placement_distance);

@@ -43,7 +43,7 @@ double median_seconds(const std::vector<Span>& spans, const std::string& stage,
   std::vector<double> seconds;
   for (const Span& span : spans)
     if (span.stage == stage && span.step > 0 && span.end_ns <= until_ns)
-      seconds.push_back(static_cast<double>(span.end_ns - span.start_ns) * 1e-9);
+      seconds.push_back(static_cast<double>(span.end_ns - span.start_ns) / 1e9);
   return median(seconds);
 }
 

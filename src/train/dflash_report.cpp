@@ -182,7 +182,7 @@ std::string to_text(const DflashOutcome& outcome) {
   const DflashRun& run = outcome.run;
   std::string text = fmt::format(
       "{} steps in {:.1f} s, {} a step (bound {}), {:.0f} tokens/s, schedule {}\n", run.steps,
-      run.seconds, format_seconds(run.step_seconds_p50), format_seconds(run.bound_seconds),
+      run.seconds, format_seconds(run.step_seconds_p50, 3), format_seconds(run.bound_seconds, 3),
       run.seconds > 0 ? static_cast<double>(run.tokens) / run.seconds : 0.0, run.name);
   text += fmt::format("loss {:.3f} -> {:.3f}, peak memory {:.2f} GiB, weights {:.12}\n",
                       run.loss_first, run.loss_last,
@@ -216,8 +216,8 @@ Report to_report(const DflashSession& session, const DflashOutcome& outcome) {
   report.subtitle = session_subtitle(session);
   report.figures = {
       {"steps", std::to_string(run.steps), fmt::format("{} schedule", run.name)},
-      {"step", format_seconds(run.step_seconds_p50),
-       fmt::format("bound {}", format_seconds(run.bound_seconds))},
+      {"step", format_seconds(run.step_seconds_p50, 3),
+       fmt::format("bound {}", format_seconds(run.bound_seconds, 3))},
       {"tokens/s",
        fmt::format("{:.0f}", run.seconds > 0 ? static_cast<double>(run.tokens) / run.seconds : 0.0),
        "of the target's input"},
@@ -268,7 +268,7 @@ Report to_report(const DflashSession& session, const Comparison& comparison) {
       {"weights", comparison.same_weights ? "same bits" : "differ", "under the three schedules"}};
   for (const auto& [run, predicted] : comparison.runs) {
     report.timelines.push_back({run.name,
-                                fmt::format("{} a step", format_seconds(run.step_seconds_p50)),
+                                fmt::format("{} a step", format_seconds(run.step_seconds_p50, 3)),
                                 run.header, run.spans});
     for (ReportShares& shares : shares_of(run, run.name + " "))
       report.shares.push_back(std::move(shares));

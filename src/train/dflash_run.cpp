@@ -48,7 +48,7 @@ Plan with_measured_costs(Plan plan, const TraceHeader& header, const std::vector
     for (const Span& span : spans) {
       if (span.kind == SpanKind::wait || span.stage != stage.name) continue;
       if (stage.replicas == 1 && header.devices[span.device] != stage.on.front()) continue;
-      const double seconds = static_cast<double>(span.end_ns - span.start_ns) * 1e-9;
+      const double seconds = static_cast<double>(span.end_ns - span.start_ns) / 1e9;
       durations.push_back(seconds);
       if (span.step > 0) later.push_back(seconds);
     }

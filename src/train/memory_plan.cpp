@@ -54,13 +54,14 @@ void check_memory(const DflashSession& session) {
   if (limit == 0) return;
   const MemoryPlan plan = planned_memory(session);
   if (plan.total() <= limit) return;
-  fail(ErrorCode::resource,
+  const auto mib = [](std::uint64_t bytes) { return fmt::format("{} MiB", bytes / kMiB); };
+  fail(ErrorCode::bad_input,
        "--memory {} does not suffice: {} are needed (runtime {}, target {}, drafters {}, features "
-       "{}, activations {}, evaluation {}); lower --batch, --anchors, --depth or --layers, or give "
+       "{}, "
+       "activations {}, evaluation {}); lower --batch, --anchors, --depth or --layers, or give "
        "--no-evaluate",
-       format_bytes(limit), format_bytes(plan.total()), format_bytes(plan.runtime),
-       format_bytes(plan.target), format_bytes(plan.drafters), format_bytes(plan.features),
-       format_bytes(plan.activations), format_bytes(plan.evaluation));
+       format_bytes(limit), mib(plan.total()), mib(plan.runtime), mib(plan.target),
+       mib(plan.drafters), mib(plan.features), mib(plan.activations), mib(plan.evaluation));
 }
 
 }  // namespace headrace

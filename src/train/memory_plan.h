@@ -21,7 +21,7 @@ struct MemoryPlan {
 
 MemoryPlan planned_memory(const DflashSession& session);
 
-// Error(resource) where options.memory is given and does not suffice: says what each part needs and
+// Error(bad_input) where options.memory is given and does not suffice: says what each part needs and
 // what to lower.
 void check_memory(const DflashSession& session);
 

@@ -69,14 +69,15 @@ int dry_run(const DflashSession& session, std::shared_ptr<const Target> target) 
                               {"step_seconds", simulation.step_seconds},
                               {"bound_seconds", simulation.bound_seconds}};
   std::string text =
-      write_plan(plan) + fmt::format("\nmemory {} at most\nstep {} (bound {})\n",
-                                     format_bytes(memory), format_seconds(simulation.step_seconds),
-                                     format_seconds(simulation.bound_seconds));
+      write_plan(plan) + fmt::format("\nmemory {:.2f} GiB at most\nstep {} (bound {})\n",
+                                     static_cast<double>(memory) / (1u << 30),
+                                     format_seconds(simulation.step_seconds, 3),
+                                     format_seconds(simulation.bound_seconds, 3));
   if (steps > 0) {
     json["seconds"] = static_cast<double>(steps) * simulation.step_seconds;
     text +=
         fmt::format("time {} for {} steps\n",
-                    format_seconds(static_cast<double>(steps) * simulation.step_seconds), steps);
+                    format_seconds(static_cast<double>(steps) * simulation.step_seconds, 3), steps);
   }
   print_result(json, text, session.options.json);
   return 0;

@@ -14,7 +14,8 @@ using namespace testing;
 
 class Objective : public ::testing::Test {
  protected:
-  // Random hidden states of the blocks, and the losses that a plain softmax over `logits` gives them.
+  // Random hidden states of the blocks, and the losses that a plain softmax over `logits` gives
+  // them.
   struct Plain {
     double numerator = 0, denominator = 0;
   };
@@ -32,9 +33,13 @@ class Objective : public ::testing::Test {
         const auto anchor = batch_.anchors[r][a].item<std::int64_t>();
         if (anchor < 0) continue;
         std::vector<double>& losses = blocks.emplace_back();
-        for (std::int64_t k = 1; k < model_.config.block && anchor + k < batch_.row_lengths[r].item<std::int64_t>(); ++k) {
-          const Tensor scores = torch::log_softmax(torch::mv(model_.head, hidden[r][a][k]) + bias, 0);
-          losses.push_back(-scores[batch_.tokens[r][anchor + k].item<std::int64_t>()].item<double>());
+        for (std::int64_t k = 1;
+             k < model_.config.block && anchor + k < batch_.row_lengths[r].item<std::int64_t>();
+             ++k) {
+          const Tensor scores =
+              torch::log_softmax(torch::mv(model_.head, hidden[r][a][k]) + bias, 0);
+          losses.push_back(
+              -scores[batch_.tokens[r][anchor + k].item<std::int64_t>()].item<double>());
         }
       }
     return blocks;
@@ -67,14 +72,17 @@ TEST_F(Objective, DPaceWeighsASlotByWhatIsStillToBeAccepted) {
 }
 
 TEST_F(Objective, WithEveryTokenAPartOfTheHeadIsTheWholeHead) {
-  const Tensor hidden = random_hidden(2).requires_grad_(), again = hidden.detach().clone().requires_grad_();
+  const Tensor hidden = random_hidden(2).requires_grad_(),
+               again = hidden.detach().clone().requires_grad_();
   const std::vector<std::int32_t> tokens{0, 1};
   const std::vector<std::int64_t> frequent{3, 9, 20};
   // The labels of the batch are random: let every token be plain or in the tail.
   std::vector<std::int32_t> all_tokens;
   for (std::int64_t r = 0; r < 2; ++r)
-    for (std::int64_t i = 0; i < batch_.tokens.size(1); ++i) all_tokens.push_back(static_cast<std::int32_t>(batch_.tokens[r][i].item<std::int64_t>()));
-  const HeadSubset subset = head_subset(model_.config.target.vocab, frequent, all_tokens, 1000, CounterRng(1, Draw::head_tail, {2}));
+    for (std::int64_t i = 0; i < batch_.tokens.size(1); ++i)
+      all_tokens.push_back(static_cast<std::int32_t>(batch_.tokens[r][i].item<std::int64_t>()));
+  const HeadSubset subset = head_subset(model_.config.target.vocab, frequent, all_tokens, 1000,
+                                        CounterRng(1, Draw::head_tail, {2}));
   EXPECT_EQ(subset.ids.size(), static_cast<std::size_t>(model_.config.target.vocab));
   const ObjectiveResult part = objective(hidden, batch_, model_.head, {.subset = &subset});
   const ObjectiveResult whole = objective(again, batch_, model_.head, {});
@@ -85,22 +93,27 @@ TEST_F(Objective, WithEveryTokenAPartOfTheHeadIsTheWholeHead) {
   EXPECT_LT((hidden.grad() - again.grad()).abs().max().item<double>(), 1e-10);
 }
 
-// The drawn tokens stand for all others: the loss equals that of a softmax whose drawn logits carry the bias and whose
-// other logits are gone.
+// The drawn tokens stand for all others: the loss equals that of a softmax whose drawn logits carry
+// the bias and whose other logits are gone.
 TEST_F(Objective, DrawnTokensCarryTheWeightOfTheOthers) {
   const Tensor hidden = random_hidden(3);
   std::vector<std::int32_t> tokens;
   for (std::int64_t r = 0; r < 2; ++r)
-    for (std::int64_t i = 0; i < batch_.tokens.size(1); ++i) tokens.push_back(static_cast<std::int32_t>(batch_.tokens[r][i].item<std::int64_t>()));
-  const HeadSubset subset = head_subset(model_.config.target.vocab, {}, tokens, 3, CounterRng(1, Draw::head_tail, {5}));
-  ASSERT_EQ(subset.tail.size, 3);
+    for (std::int64_t i = 0; i < batch_.tokens.size(1); ++i)
+      tokens.push_back(static_cast<std::int32_t>(batch_.tokens[r][i].item<std::int64_t>()));
+  const std::set<std::int64_t> plain(tokens.begin(), tokens.end());
+  HeadSubset subset{{plain.begin(), plain.end()}, {.size = 3, .bias = 1.7}};
+  for (std::int64_t token = 0; subset.ids.size() < plain.size() + 3; ++token)
+    if (!plain.count(token)) subset.ids.push_back(token);
   Tensor bias = torch::full({model_.config.target.vocab}, -1e30, torch::kFloat64);
   for (std::size_t i = 0; i < subset.ids.size(); ++i)
     bias[subset.ids[i]] = i + 3 < subset.ids.size() ? 0.0 : subset.tail.bias;
   double expected = 0;
   for (const auto& losses : block_losses(hidden, bias))
-    for (std::size_t k = 0; k < losses.size(); ++k) expected += std::exp(-static_cast<double>(k) / 4) * losses[k];
-  EXPECT_NEAR(objective(hidden, batch_, model_.head, {.subset = &subset}).numerator.item<double>(), expected, 1e-9);
+    for (std::size_t k = 0; k < losses.size(); ++k)
+      expected += std::exp(-static_cast<double>(k) / 4) * losses[k];
+  EXPECT_NEAR(objective(hidden, batch_, model_.head, {.subset = &subset}).numerator.item<double>(),
+              expected, 1e-9);
 }
 
 TEST(ExpectedTau, IsOnePlusTheAcceptedPrefixes) {

@@ -7,6 +7,8 @@
 
 namespace headrace {
 
+constexpr std::int64_t kSizeStep = 256;
+
 std::int64_t HeadSubset::index_of(std::int64_t token) const {
   const auto end = ids.end() - tail.size;
   const auto found = std::lower_bound(ids.begin(), end, token);
@@ -25,6 +27,7 @@ HeadSubset head_subset(std::int64_t vocab, std::span<const std::int64_t> frequen
     if (taken[static_cast<std::size_t>(token)]) subset.ids.push_back(token);
   const auto plain = static_cast<std::int64_t>(subset.ids.size());
   const std::int64_t others = vocab - plain;
+  if (drawn > 0) drawn = (plain + drawn + kSizeStep - 1) / kSizeStep * kSizeStep - plain;
   if (drawn >= others) {
     for (std::int64_t token = 0; token < vocab; ++token)
       if (!taken[static_cast<std::size_t>(token)]) subset.ids.push_back(token);
