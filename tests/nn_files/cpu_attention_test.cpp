@@ -58,12 +58,12 @@ TEST(CpuAttention, equals_double_arithmetic) {
             want[static_cast<std::size_t>(i)] += part;
             size[static_cast<std::size_t>(i)] += std::abs(part);
           }
-        // Shares and results are rounded to bf16: at most 2^-9 of each, and of their sum; a tenth
-        // of one rounding more for second order and for scores summed in fp32.
+        // bf16 keeps 8 bits, so rounding moves shares, through them their sum, and results by at
+        // most 2^-8 each; the rest is for second order.
         for (std::int64_t i = 0; i < d; ++i) {
           const double got = value_of(out[static_cast<std::size_t>((q * shape.heads + h) * d + i)]);
           const auto j = static_cast<std::size_t>(i);
-          RC_ASSERT(std::abs(got - want[j]) <= 3.1 / 512 * size[j] + 1e-5);
+          RC_ASSERT(std::abs(got - want[j]) <= 3.1 / 256 * size[j] + 1e-5);
         }
       }
     }
