@@ -21,8 +21,8 @@ struct MemoryPlan {
 
 MemoryPlan planned_memory(const DflashSession& session);
 
-// Error(bad_input) where options.memory is given and does not suffice: says what each part needs and
-// what to lower.
+// Error(bad_input) where options.memory is given and does not suffice: says what each part needs
+// and what to lower.
 void check_memory(const DflashSession& session);
 
 }  // namespace headrace

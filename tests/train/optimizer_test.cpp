@@ -121,7 +121,8 @@ TEST(LearningRate, CosineWarmsUpAndEndsAtItsLastShare) {
 }
 
 TEST(LearningRate, LinearFallsInAStraightLine) {
-  const LearningRate rate{.peak = 2, .decay = LearningRate::Decay::linear, .warmup = 4, .steps = 14};
+  const LearningRate rate{
+      .peak = 2, .decay = LearningRate::Decay::linear, .warmup = 4, .steps = 14};
   EXPECT_DOUBLE_EQ(rate.at(0), 0.5);
   EXPECT_DOUBLE_EQ(rate.at(4), 2);
   for (std::uint64_t step = 5; step < 14; ++step)
