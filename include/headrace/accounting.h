@@ -4,9 +4,10 @@
 //   host span   first start to last end over all spans of the trace, background threads included
 //   busy        the union of a device's work, copy and sync spans
 //   startup     host span's start to the device's first busy moment; the whole span where it has
-//   none tail        the device's last busy moment to the host span's end the rest    by the cause
-//   of the wait that covers it; `host` where no wait does, or where a wait gives
-//               startup or tail as its cause in the middle of the run
+//               none
+//   tail        the device's last busy moment to the host span's end
+//   the rest    by the cause of the wait that covers it; `host` where no wait does, or where a wait
+//               gives startup or tail as its cause in the middle of the run
 //
 // The seven add up to the host span, whatever the order of the spans and however they are cut in
 // pieces. Where waits overlap the cause named first below counts: starved, back_pressured,

@@ -6,18 +6,14 @@
 // The firings of a stage start in the order of q = 0, 1, ... over the run; the step of q is q /
 // per_step. A firing
 //   - may start when its replica is free, the stage's edges and `after` are met, one item waits in
-//   each
-//     input channel (in Order::sequence: item q, in order), and its devices and locks are free;
+//     each input channel (in Order::sequence: item q, in order), and its devices and locks are free;
 //   - among the startable firings of a device the one with the smallest (step, level, stage) goes
-//   first;
-//     a firing that waits only for its other devices keeps this one free for itself. A lock goes to
-//     the smallest of the firings that could start with it;
+//     first; a firing that waits only for its other devices keeps this one free for itself. A lock
+//     goes to the smallest of the firings that could start with it;
 //   - takes its inputs at the start, and delivers its outputs at the end: where an output channel
-//   is full
-//     it keeps its devices and waits (back-pressured). In Order::sequence item q enters after item
-//     q - 1. A stage that shares a device or lock with another starts only when its outputs have
-//     room, since what empties them may need that device. Where item_bytes is 0 it expects the
-//     largest item so far.
+//     is full it keeps its devices and waits (back-pressured). In Order::sequence item q enters
+//     after item q - 1. A stage that shares a device or lock with another starts only when its
+//     outputs have room, since what empties them may need that device.
 // A channel whose consumer has ended takes and drops further items.
 #pragma once
 

@@ -3,8 +3,8 @@
 //   lockstep    the stages of a step in topological levels, a barrier after each level
 //   phases      the levels given by hand; a stage left out is an error that names it
 //   overlapped  the double buffer at the scale of steps: in round r a stage of depth d works on
-//   step
-//               r - d (d: its distance from the sources, see depths), and all join once a round
+//               step r - d (d: its distance from the sources, see depths), and all join once a
+//               round
 //   async       nothing but data, `after`, resources and capacities orders the work
 //   edges       the given edges and nothing else
 //
