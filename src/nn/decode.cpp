@@ -1,5 +1,6 @@
 #include "nn/decode.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "headrace/error.h"
@@ -63,7 +64,8 @@ DecodeResult decode(const Target& target, const Drafter* drafter,
   const std::vector<std::int64_t> taps =
       drafter ? drafter->config().taps : std::vector<std::int64_t>{};
   const std::int64_t capacity =
-      static_cast<std::int64_t>(prompt.size()) + options.max_tokens + block;
+      std::min(target.shape().context,
+               static_cast<std::int64_t>(prompt.size()) + options.max_tokens + block);
 
   DecodeResult result;
   // False: generation is over.
@@ -87,16 +89,17 @@ DecodeResult decode(const Target& target, const Drafter* drafter,
   const auto start = Clock::now();
   bool more = emit(bonus);
   while (more) {
-    torch::Tensor tokens = torch::full({1, block}, bonus, torch::kInt64);
-    if (drafter) tokens[0].slice(0, 1).copy_(drafter->draft(draft_cache, bonus));
-    const std::int64_t before = cache.lengths[0];
+    const std::int64_t before = cache.lengths[0], width = std::min(block, capacity - before);
+    torch::Tensor tokens = torch::full({1, width}, bonus, torch::kInt64);
+    if (width > 1)
+      tokens[0].slice(0, 1).copy_(drafter->draft(draft_cache, bonus).slice(0, 0, width - 1));
     out = target.forward(tokens, cache, taps);
     const std::vector<std::int64_t> posterior = choose(target.logits(out.hidden[0]));
     ++result.passes;
 
     const std::int64_t* drafted = tokens.data_ptr<std::int64_t>() + 1;
     std::int64_t accepted = 0;
-    while (accepted < block - 1 && drafted[accepted] == posterior[accepted]) ++accepted;
+    while (accepted < width - 1 && drafted[accepted] == posterior[accepted]) ++accepted;
     for (std::int64_t i = 0; i <= accepted && more; ++i) more = emit(posterior[i]);
 
     cache.crop(0, before + accepted + 1);
@@ -116,10 +119,10 @@ Verification verify_greedy(const Target& target, std::span<const std::int32_t> p
   torch::Tensor hidden = target.forward(row_of(prompt), cache, {}).hidden[0].slice(0, -1);
   const auto start = Clock::now();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const torch::Tensor log_probabilities =
-        torch::log_softmax(target.logits(hidden)[0].to(torch::kFloat64), -1);
-    const auto plain = static_cast<std::int32_t>(log_probabilities.argmax().item<std::int64_t>());
+    const torch::Tensor logits = target.logits(hidden)[0];
+    const auto plain = static_cast<std::int32_t>(logits.argmax().item<std::int64_t>());
     if (plain != tokens[i]) {
+      const torch::Tensor log_probabilities = torch::log_softmax(logits.to(torch::kFloat64), -1);
       const double gap = (log_probabilities[plain] - log_probabilities[tokens[i]]).item<double>();
       result.differences.push_back({i, plain, tokens[i], gap});
     }

@@ -8,6 +8,7 @@
 #include "headrace/error.h"
 #include "headrace/quantity.h"
 #include "headrace/simulator.h"
+#include "headrace/thread.h"
 #include "train/progress_line.h"
 
 namespace headrace {
@@ -38,11 +39,11 @@ Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const
   std::vector<PlacedPlan> plans;
   std::vector<std::string> names = standard_schedules();
   for (const std::string& name : names) {
-    plans.push_back(dflash_plan(session.options));
+    plans.push_back(dflash_plan(session.options, session.feature_bytes()));
     plans.back().plan.schedule.name = name;
   }
   names.push_back("lockstep_allcores");
-  plans.push_back(dflash_plan_all_cores(session.options));
+  plans.push_back(dflash_plan_all_cores(session.options, session.feature_bytes()));
 
   std::vector<float> first_weights;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -58,11 +59,13 @@ Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const
         });
     if (compared.run.outcome == Outcome::stopped)
       fail(ErrorCode::cancelled, "stopped while comparing");
-    if (names[i] != "lockstep_allcores") {
+    // Devices that share a core are not predicted: the plan does not know of cores.
+    const bool predictable = plans[i].placement.cores.size() <= allowed_cores().size();
+    if (names[i] == "lockstep_allcores") {
+      comparison.placement_distance = largest_difference(first_weights, trainer.weights());
+    } else if (predictable) {
       const Plan costed = with_probed_costs(plans[i].plan, comparison.costs);
       compared.predicted_seconds = simulate(costed, costed.schedule).step_seconds;
-    } else {
-      comparison.placement_distance = largest_difference(first_weights, trainer.weights());
     }
     if (i == 0) first_weights.assign(trainer.weights().begin(), trainer.weights().end());
     comparison.runs.push_back(std::move(compared));

@@ -22,7 +22,7 @@ struct DrafterScore {
 
 struct BigramScore {
   double trained = 0, trained_without_loops = 0;  // a table over the tokens trained on
-  double corpus = 0;                              // over all training files
+  double corpus = 0;  // over the training files, their first 5 million tokens
   std::optional<double> trained_heldout;
 };
 

@@ -89,6 +89,9 @@ void recall(DflashOptions& options, const nlohmann::json& remembered, const std:
   };
   visit_fixed(options, [&](const char* name, auto& value) { read(name, value, true); });
   visit_free(options, [&](const char* name, auto& value) { read(name, value, false); });
+  // The two exclude each other: the one that is given now replaces the one that was given then.
+  if (options.given.count("--steps")) options.seconds = 0;
+  if (options.given.count("--seconds")) options.steps = 0;
 }
 
 void validate(const DflashOptions& o) {
@@ -129,7 +132,8 @@ void validate(const DflashOptions& o) {
     fail(ErrorCode::usage,
          "--deterministic needs --steps: the number of steps after --seconds depends on the "
          "machine");
-  if (o.compare && o.steps == 0) fail(ErrorCode::usage, "--compare needs --steps, e.g. --steps 20");
+  if (o.compare && o.steps < 3)
+    fail(ErrorCode::usage, "--compare needs --steps of at least 3, e.g. --steps 20");
   if (o.compare && !o.resume.empty())
     fail(ErrorCode::usage, "--compare starts from the seed: leave out --resume");
   if (o.compare && !o.plan_file.empty())

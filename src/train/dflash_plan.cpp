@@ -1,7 +1,6 @@
 #include "train/dflash_plan.h"
 
 #include <algorithm>
-#include <set>
 
 #include "headrace/error.h"
 #include "headrace/thread.h"
@@ -9,15 +8,14 @@
 namespace headrace {
 namespace {
 
-const char* const kStages[] = {"load", "target", "drafter", "sync"};
-
-std::vector<Channel> channels(const DflashOptions& options) {
+std::vector<Channel> channels(const DflashOptions& options, std::uint64_t feature_bytes) {
   // Batches of tokens are small; eight of them cover the time in which the source reads its next
   // window.
   return {{.name = "batches", .items = 8 * options.drafters},
           {.name = "features",
            .items = options.depth * options.drafters,
-           .bytes = options.channel_bytes}};
+           .bytes = options.channel_bytes,
+           .item_bytes = feature_bytes}};
 }
 
 // The four stages on the given devices.
@@ -49,7 +47,7 @@ std::size_t Placement::threads(const std::string& resource) const {
   return found == cores.end() ? 1 : std::max<std::size_t>(1, found->second.size());
 }
 
-PlacedPlan dflash_plan(const DflashOptions& options) {
+PlacedPlan dflash_plan(const DflashOptions& options, std::uint64_t feature_bytes) {
   const std::vector<int> cores = allowed_cores();
   PlacedPlan placed;
   placed.plan.name = "dflash";
@@ -62,18 +60,18 @@ PlacedPlan dflash_plan(const DflashOptions& options) {
     (k < options.targets ? target_devices : drafter_devices).push_back(device);
   }
   placed.plan.stages = stages(target_devices, drafter_devices, options.drafters);
-  placed.plan.channels = channels(options);
+  placed.plan.channels = channels(options, feature_bytes);
   placed.plan.schedule.name = options.schedule;
   return placed;
 }
 
-PlacedPlan dflash_plan_all_cores(const DflashOptions& options) {
+PlacedPlan dflash_plan_all_cores(const DflashOptions& options, std::uint64_t feature_bytes) {
   PlacedPlan placed;
   placed.plan.name = "dflash-allcores";
   placed.plan.resources = {{"host", ResourceKind::host}, {"cpus", ResourceKind::device}};
   placed.plan.stages = stages(std::vector<std::string>(options.targets, "cpus"),
                               std::vector<std::string>(options.drafters, "cpus"), options.drafters);
-  placed.plan.channels = channels(options);
+  placed.plan.channels = channels(options, feature_bytes);
   placed.plan.schedule.name = "lockstep";
   placed.placement.cores["cpus"] = allowed_cores();
   return placed;
@@ -81,21 +79,32 @@ PlacedPlan dflash_plan_all_cores(const DflashOptions& options) {
 
 PlacedPlan dflash_plan_from(const std::string& path) {
   PlacedPlan placed{read_plan(path), {}};
-  const std::set<std::string> known(std::begin(kStages), std::end(kStages));
-  std::set<std::string> found;
-  for (const Stage& stage : placed.plan.stages) {
-    if (!known.count(stage.name))
+  const Plan expected = dflash_plan({}, 0).plan;
+  for (const Stage& stage : placed.plan.stages)
+    if (std::ranges::find(expected.stages, stage.name, &Stage::name) == expected.stages.end())
       fail(
           ErrorCode::bad_input,
           "{}: stages.{}: not a stage of drafter training; they are load, target, drafter and sync",
           path, stage.name);
-    found.insert(stage.name);
-  }
-  for (const std::string& name : known)
-    if (!found.count(name))
+  for (const Stage& wanted : expected.stages) {
+    const auto found = std::ranges::find(placed.plan.stages, wanted.name, &Stage::name);
+    if (found == placed.plan.stages.end())
       fail(ErrorCode::bad_input,
            "{}: stages: \"{}\" is missing; drafter training has load, target, drafter and sync",
-           path, name);
+           path, wanted.name);
+    if (found->inputs != wanted.inputs || found->outputs != wanted.outputs ||
+        found->after != wanted.after)
+      fail(ErrorCode::bad_input,
+           "{}: stages.{}: inputs, outputs and after must be those that `train dflash --dry-run` "
+           "prints",
+           path, wanted.name);
+    const std::uint64_t drafters = placed.plan.stage("drafter").replicas;
+    const std::uint64_t per_step = wanted.name == "sync" ? 1 : drafters;
+    if (found->per_step != per_step)
+      fail(ErrorCode::bad_input,
+           "{}: stages.{}.per_step: {}, must be {}: a step takes one batch a drafter", path,
+           wanted.name, found->per_step, per_step);
+  }
   const std::vector<int> cores = allowed_cores();
   std::size_t k = 0;
   for (const Resource& resource : placed.plan.resources)

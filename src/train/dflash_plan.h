@@ -24,13 +24,13 @@ struct PlacedPlan {
 // Stages: load (host) -> batches -> target -> features -> drafter -> sync. A step is one batch a
 // drafter; the next step's drafters wait for this step's sync, so no gradient is delayed. Device k
 // has core k modulo the number of cores.
-PlacedPlan dflash_plan(const DflashOptions& options);
+PlacedPlan dflash_plan(const DflashOptions& options, std::uint64_t feature_bytes);
 
 // Another placement of the same work: one device with all the cores, given to each stage in turn.
-PlacedPlan dflash_plan_all_cores(const DflashOptions& options);
+PlacedPlan dflash_plan_all_cores(const DflashOptions& options, std::uint64_t feature_bytes);
 
-// The plan of a file: the same four stages by name; replicas, capacities and schedule as written.
-// Error(bad_input) names a stage that is missing or not known.
+// The plan of a file: the same four stages, wired in the same way; devices, replicas, capacities and schedule
+// as written. Error(bad_input) names the stage and what differs.
 PlacedPlan dflash_plan_from(const std::string& path);
 
 }  // namespace headrace

@@ -1,7 +1,8 @@
 #include "train/dflash_probe.h"
 
 #include <algorithm>
-#include <limits>
+#include <atomic>
+#include <functional>
 #include <vector>
 
 #include "headrace/error.h"
@@ -15,36 +16,44 @@ namespace {
 
 constexpr std::uint64_t kFirings = 4;
 
-// Runs stages that know nothing of one another, each on a device and core of its own, and returns
-// their spans.
-std::vector<Span> run_apart(const std::map<std::string, StageFunction>& functions) {
+// Runs pieces of work that know nothing of one another, each on a device and core of its own, until each has run
+// kFirings times, and returns the median seconds of each, its first firing left out.
+std::map<std::string, double> run_apart(
+    const std::map<std::string, std::function<void(Context&)>>& pieces) {
   const std::vector<int> cores = allowed_cores();
   Plan plan;
   plan.name = "probe";
   plan.schedule.name = "async";
   ExecutorOptions options;
-  options.steps = kFirings;
-  for (const auto& [name, function] : functions) {
+  options.on_worker_start = [](const std::string&) { set_compute_threads(1); };
+  std::map<std::string, StageFunction> functions;
+  std::atomic<std::size_t> unfinished = pieces.size();
+  for (const auto& [name, piece] : pieces) {
     options.cores[name] = {cores[plan.stages.size() % cores.size()]};
     plan.resources.push_back({name, ResourceKind::device});
     plan.stages.push_back({.name = name, .on = {name}});
+    // One that is done goes on while the others are measured beside it.
+    functions[name] = [&piece = piece, &unfinished](Context& context) {
+      if (context.firing.sequence == kFirings) --unfinished;
+      if (context.firing.sequence >= kFirings && unfinished == 0) return false;
+      piece(context);
+      return true;
+    };
   }
-  options.on_worker_start = [](const std::string&) { set_compute_threads(1); };
   Recorder recorder(trace_header(plan, plan.schedule));
-  Executor(plan, plan.schedule, functions, options, &recorder).run();
-  std::vector<Span> work;
+  Executor executor(plan, plan.schedule, functions, options, &recorder);
+  {
+    const std::jthread watcher = stop_on_interrupt(executor);
+    if (executor.run() == Outcome::stopped)
+      fail(ErrorCode::cancelled, "stopped while measuring; nothing was written");
+  }
+  std::map<std::string, std::vector<double>> seconds;
   for (const Span& span : recorder.spans())
-    if (span.kind != SpanKind::wait) work.push_back(span);
-  return work;
-}
-
-double median_seconds(const std::vector<Span>& spans, const std::string& stage,
-                      std::int64_t until_ns) {
-  std::vector<double> seconds;
-  for (const Span& span : spans)
-    if (span.stage == stage && span.step > 0 && span.end_ns <= until_ns)
-      seconds.push_back(static_cast<double>(span.end_ns - span.start_ns) / 1e9);
-  return median(seconds);
+    if (span.kind != SpanKind::wait && span.sequence > 0 && span.sequence < kFirings)
+      seconds[span.stage].push_back(static_cast<double>(span.end_ns - span.start_ns) / 1e9);
+  std::map<std::string, double> medians;
+  for (const auto& [name, values] : seconds) medians[name] = median(values);
+  return medians;
 }
 
 }  // namespace
@@ -54,39 +63,31 @@ StageCosts probe_costs(const DflashSession& session, std::shared_ptr<const Targe
   const auto batch = trainer.load();
   if (!batch) fail(ErrorCode::bad_input, "the data hold no row of at least three tokens");
   std::shared_ptr<const FeatureBatch> item;
-  const StageFunction target = [&](Context& context) {
-    item = trainer.features(batch, context.stopping);
-    return true;
-  };
+  const auto target = [&](Context& context) { item = trainer.features(batch, context.stopping); };
   StageCosts costs;
-  constexpr auto kAlways = std::numeric_limits<std::int64_t>::max();
-  costs.alone["target"] = median_seconds(run_apart({{"target", target}}), "target", kAlways);
+  costs.alone = run_apart({{"target", target}});
 
   const std::shared_ptr<const FeatureBatch> fixed = item;
-  const StageFunction drafter = [&](Context&) {
+  const auto drafter = [&](Context&) { trainer.backward(0, *fixed); };
+  const auto drafter_and_sync = [&](Context&) {
     trainer.backward(0, *fixed);
-    return true;
-  };
-  const StageFunction update = [&](Context&) {
     trainer.update();
-    return true;
   };
-  costs.alone["drafter"] = median_seconds(run_apart({{"drafter", drafter}}), "drafter", kAlways);
-  costs.alone["sync"] = median_seconds(run_apart({{"sync", update}}), "sync", kAlways);
+  costs.alone["drafter"] = run_apart({{"drafter", drafter}}).at("drafter");
+  costs.alone["sync"] =
+      std::max(0.0, run_apart({{"both", drafter_and_sync}}).at("both") - costs.alone["drafter"]);
 
-  // Both at once; what one does after the other has ended does not count.
-  const std::vector<Span> both = run_apart({{"target", target}, {"drafter", drafter}});
-  std::map<std::string, std::int64_t> last;
-  for (const Span& span : both) last[span.stage] = std::max(last[span.stage], span.end_ns);
-  const std::int64_t until = std::min(last["target"], last["drafter"]);
   double sum = 0;
-  for (const char* stage : {"target", "drafter"})
-    sum += std::max(1.0, median_seconds(both, stage, until) / costs.alone[stage]);
+  for (const auto& [name, seconds] : run_apart({{"target", target}, {"drafter", drafter}}))
+    sum += std::max(1.0, seconds / costs.alone.at(name));
   costs.slowdown = sum / 2;
   return costs;
 }
 
 Plan with_probed_costs(Plan plan, const StageCosts& costs) {
+  // A plan that an earlier run wrote has it already.
+  std::erase_if(plan.resources, [](const Resource& resource) { return resource.name == "memory"; });
+  for (Stage& stage : plan.stages) std::erase(stage.uses, "memory");
   plan.resources.push_back({"memory", ResourceKind::shared, costs.slowdown});
   for (Stage& stage : plan.stages) {
     const auto cost = costs.alone.find(stage.name);

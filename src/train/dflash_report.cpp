@@ -173,6 +173,11 @@ nlohmann::ordered_json to_json(const DflashOutcome& outcome) {
       json["tau_bigram"]["trained_heldout"] = *outcome.bigrams->trained_heldout;
   }
   if (!outcome.log.empty()) json["tokens"] = outcome.log.back().tokens;
+  json["grad_delay"] = outcome.grad_delay;
+  json["data"] = {{"files", outcome.data.files},
+                  {"held_out_files", outcome.data.held_out_files},
+                  {"bytes", outcome.data.bytes},
+                  {"invalid_utf8_bytes", outcome.data.invalid_utf8_bytes}};
   json["peak_memory_bytes"] = peak_memory_bytes();
   json["devices"] = devices_json(outcome.run);
   return json;
@@ -236,7 +241,10 @@ Report to_report(const DflashSession& session, const DflashOutcome& outcome) {
   if (!outcome.scores.empty())
     report.tables = {score_table(outcome.scores.back(), outcome.bigrams)};
   report.notes = {
-      "Two cores stand in for two GPUs: the picture shows schedules, not a gain for CPUs."};
+      "Two cores stand in for two GPUs: the picture shows schedules, not a gain for CPUs.",
+      "Acceptance in training is judged among the tokens of the training softmax.",
+      outcome.grad_delay == 0 ? "No gradient is delayed."
+                              : "Each gradient is applied one step late."};
   return report;
 }
 

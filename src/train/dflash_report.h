@@ -17,6 +17,8 @@ struct DflashOutcome {
   std::vector<StepLog> log;
   std::vector<DrafterScore> scores;  // in the order of steps; the last is the final one
   std::optional<BigramScore> bigrams;
+  TextCounts data;               // what was read
+  std::uint64_t grad_delay = 0;  // steps by which each gradient was late
 };
 
 nlohmann::ordered_json to_json(const DflashOutcome& outcome);

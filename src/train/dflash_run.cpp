@@ -14,16 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kCostSamples = 64;
 
-// Turns an interrupt into a stop for as long as it lives.
-std::jthread watch_interrupts(Executor& executor) {
-  return std::jthread([&executor](std::stop_token stop) {
-    while (!stop.stop_requested()) {
-      if (interrupted()) return executor.request_stop();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  });
-}
-
 double mean_of_last(const std::vector<StepLog>& log, std::size_t first, std::size_t count) {
   const std::size_t from = std::max(first, log.size() > count ? log.size() - count : 0);
   double sum = 0;
@@ -32,6 +22,15 @@ double mean_of_last(const std::vector<StepLog>& log, std::size_t first, std::siz
 }
 
 }  // namespace
+
+std::jthread stop_on_interrupt(Executor& executor) {
+  return std::jthread([&executor](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      if (interrupted()) return executor.request_stop();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -86,7 +85,7 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64
   Executor executor(placed.plan, placed.plan.schedule, trainer.functions(), options, &recorder);
   running = &executor;
   {
-    const std::jthread watcher = watch_interrupts(executor);
+    const std::jthread watcher = stop_on_interrupt(executor);
     run.outcome = executor.run();
   }
 

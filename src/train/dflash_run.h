@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "headrace/accounting.h"
@@ -35,6 +36,9 @@ struct DflashRun {
 // stops. An error of a stage is thrown after everything has stopped.
 DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until,
                    const std::string& name, const std::function<bool(const StepLog&)>& on_step);
+
+// Turns Ctrl-C into a stop for as long as it lives.
+std::jthread stop_on_interrupt(Executor& executor);
 
 // The plan with each stage's cost replaced by its span's durations (the first step left out where
 // there are others).

@@ -1,10 +1,15 @@
 #include "train/dflash_session.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <numeric>
 
 #include "headrace/error.h"
 #include "headrace/sha256.h"
+#include "train/dflash_plan.h"
 #include "train/drafter_files.h"
+#include "train/interrupt.h"
 
 namespace headrace {
 namespace {
@@ -14,8 +19,59 @@ namespace {
 Manifest resumed_manifest(const DflashOptions& options, const CheckpointFiles& checkpoint,
                           const Manifest& now) {
   const Manifest old = checkpoint.state.at("manifest").get<Manifest>();
-  check_unchanged(old, now);
-  return options.follow ? append(old, now) : old;
+  // Where the files are now, in the order they had then.
+  Manifest manifest = append(old, now);
+  if (!options.follow) manifest.files.resize(old.files.size());
+  return manifest;
+}
+
+// Tokens counted for the most frequent ones.
+constexpr std::uint64_t kCountedTokens = 3'000'000;
+
+// The most frequent tokens of the beginning of the data, ascending. A checkpoint keeps them: files may be added.
+std::vector<std::int64_t> frequent_tokens(const DflashSession& session) {
+  if (session.options.head_tokens == 0) return {};
+  if (session.resumed) {
+    const SafeTensor& stored = session.resumed->optimizer.tensor("frequent_tokens");
+    if (stored.dtype != "I64")
+      fail(ErrorCode::bad_input, "optimizer.safetensors: frequent_tokens is {}, expected I64",
+           stored.dtype);
+    const auto* ids = reinterpret_cast<const std::int64_t*>(stored.data);
+    return {ids, ids + stored.bytes / sizeof(std::int64_t)};
+  }
+  TextOptions options = session.text_options();
+  options.epochs = 1;
+  TextSource source(session.manifest, options, session.encode());
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(session.drafter.target.vocab));
+  TokenBatch batch;
+  for (std::uint64_t tokens = 0; tokens < kCountedTokens && source.next(batch);
+       tokens += batch.token_count()) {
+    if (interrupted())
+      fail(ErrorCode::cancelled, "stopped while counting tokens; nothing was written");
+    for (std::uint64_t row = 0; row < batch.rows; ++row)
+      for (std::int32_t i = 0; i < batch.row_lengths[row]; ++i)
+        ++counts.at(static_cast<std::size_t>(
+            batch.tokens[row * batch.length + static_cast<std::uint64_t>(i)]));
+  }
+  std::vector<std::int64_t> ids(counts.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::ranges::stable_sort(ids, std::ranges::greater(),
+                           [&](std::int64_t id) { return counts[static_cast<std::size_t>(id)]; });
+  ids.resize(std::min<std::size_t>(ids.size(), session.options.head_tokens));
+  std::ranges::sort(ids);
+  return ids;
+}
+
+// The precision that a run was begun in decides its weights.
+Precision precision_of(const std::optional<CheckpointFiles>& resumed) {
+  const Precision native = native_precision();
+  if (!resumed) return native;
+  const std::string stored = resumed->state.value("precision", std::string());
+  if (stored != to_string(native))
+    fail(ErrorCode::bad_input,
+         "{}: was trained in {}, but this CPU trains in {}: go on where it was begun",
+         resumed->folder, stored, to_string(native));
+  return native;
 }
 
 }  // namespace
@@ -32,9 +88,16 @@ DflashSession open_session(const DflashOptions& given) {
       fail(ErrorCode::bad_input, "{}/state.json: options is missing", resumed->folder);
     recall(options, *stored, resumed->folder);
   }
+  if (!options.plan_file.empty()) {
+    const Plan plan = dflash_plan_from(options.plan_file).plan;
+    options.targets = plan.stage("target").replicas;
+    options.drafters = plan.stage("drafter").replicas;
+  }
   validate(options);
 
-  const std::string path = find_model(options.target);
+  const std::string path = std::filesystem::absolute(find_model(options.target)).string();
+  options.target = path;
+  for (std::string& data : options.data) data = std::filesystem::absolute(data).string();
   GgufFile file = GgufFile::open(path);
   Tokenizer tokenizer = Tokenizer::from(file);
   DrafterConfig drafter{.target = llama_shape(file),
@@ -59,14 +122,17 @@ DflashSession open_session(const DflashOptions& given) {
     check_drafter_files(*resumed, drafter, target_sha256);
     manifest = resumed_manifest(options, *resumed, manifest);
   }
-  return {options,
-          path,
-          target_sha256,
-          std::move(file),
-          std::move(tokenizer),
-          drafter,
-          std::move(manifest),
-          std::move(resumed)};
+  DflashSession session{.options = options,
+                        .target_path = path,
+                        .target_sha256 = target_sha256,
+                        .file = std::move(file),
+                        .tokenizer = std::move(tokenizer),
+                        .drafter = drafter,
+                        .precision = precision_of(resumed),
+                        .manifest = std::move(manifest),
+                        .resumed = std::move(resumed)};
+  session.frequent = frequent_tokens(session);
+  return session;
 }
 
 TextOptions DflashSession::text_options() const {
@@ -84,6 +150,12 @@ Position DflashSession::start_position() const {
 
 Encode DflashSession::encode() const {
   return [tokenizer = tokenizer](std::string_view bytes) { return tokenizer.encode(bytes); };
+}
+
+std::uint64_t DflashSession::feature_bytes() const {
+  const std::uint64_t element = precision == Precision::bf16 ? 2 : 4;
+  return options.batch * options.length * options.taps *
+         static_cast<std::uint64_t>(drafter.target.hidden) * element;
 }
 
 }  // namespace headrace

@@ -10,6 +10,7 @@
 #include "headrace/text_source.h"
 #include "headrace/tokenizer.h"
 #include "nn/drafter_config.h"
+#include "nn/precision.h"
 #include "train/checkpoint.h"
 #include "train/dflash_options.h"
 
@@ -20,14 +21,17 @@ struct DflashSession {
   std::string target_path, target_sha256;
   GgufFile file;
   Tokenizer tokenizer;
-  DrafterConfig drafter;  // sizes, taps, mask token
+  DrafterConfig drafter;                  // sizes, taps, mask token
+  Precision precision = Precision::fp32;  // of the target's features and the drafter's arithmetic
   Manifest manifest;
+  std::vector<std::int64_t> frequent;  // tokens in the softmax of training, ascending; empty: all
   std::optional<CheckpointFiles> resumed;
 
   TextOptions text_options() const;
   // Of the resumed checkpoint, or the start of the data.
   Position start_position() const;
   Encode encode() const;
+  std::uint64_t feature_bytes() const;  // of one batch's features
 };
 
 // Opens everything the options name. Error(bad_input) for a model, data or checkpoint that cannot

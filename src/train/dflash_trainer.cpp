@@ -1,7 +1,6 @@
 #include "train/dflash_trainer.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "headrace/error.h"
@@ -81,40 +80,9 @@ std::span<const float> flat_values(const SafeTensorsFile& file, const char* name
 
 // fc mixes the taps for every layer at once: it learns at a fraction of the rate (docs/recipe.md).
 const std::map<std::string, double> kRateScale = {{"fc.weight", 0.3}};
-// Rows counted for the most frequent tokens.
-constexpr std::uint64_t kCountedRows = 20000;
-
 LearningRate::Decay decay_of(const std::string& name) {
   if (name == "cosine") return LearningRate::Decay::cosine;
   return name == "wsd" ? LearningRate::Decay::wsd : LearningRate::Decay::linear;
-}
-
-// The `count` most frequent tokens of the first rows of the data, ascending. A checkpoint keeps
-// them: data may be added.
-std::vector<std::int64_t> frequent_tokens(const DflashSession& session, std::uint64_t count) {
-  if (session.resumed) {
-    const SafeTensor& stored = session.resumed->optimizer.tensor("frequent_tokens");
-    if (stored.dtype != "I64")
-      fail(ErrorCode::bad_input, "optimizer.safetensors: frequent_tokens is {}, expected I64",
-           stored.dtype);
-    const auto* ids = reinterpret_cast<const std::int64_t*>(stored.data);
-    return {ids, ids + stored.bytes / sizeof(std::int64_t)};
-  }
-  TextOptions options = session.text_options();
-  options.epochs = 1;
-  TextSource source(session.manifest, options, session.encode());
-  std::vector<std::uint64_t> counts(static_cast<std::size_t>(session.drafter.target.vocab));
-  TokenBatch batch;
-  for (std::uint64_t rows = 0; rows < kCountedRows && source.next(batch); rows += batch.rows)
-    for (const std::int32_t token : batch.tokens) ++counts.at(static_cast<std::size_t>(token));
-  std::vector<std::int64_t> ids(counts.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::ranges::stable_sort(ids, [&](std::int64_t a, std::int64_t b) {
-    return counts[static_cast<std::size_t>(a)] > counts[static_cast<std::size_t>(b)];
-  });
-  ids.resize(std::min<std::size_t>(ids.size(), count));
-  std::ranges::sort(ids);
-  return ids;
 }
 
 void add_to(std::vector<double>& sum, const std::vector<double>& values) {
@@ -177,11 +145,10 @@ DflashTrainer::DflashTrainer(const DflashSession& session, std::shared_ptr<const
   State& s = *state_;
   s.head = s.target->head();
   const FlatLayout& flat = s.optimizer.layout();
-  if (o.head_tokens > 0) s.frequent = frequent_tokens(session, o.head_tokens);
   s.gradient.resize(flat.elements);
   if (o.grad_delay > 0) s.delayed_gradient.resize(flat.elements);
   const torch::ScalarType type =
-      s.target->precision() == Precision::bf16 ? torch::kBFloat16 : torch::kFloat32;
+      session.precision == Precision::bf16 ? torch::kBFloat16 : torch::kFloat32;
   for (std::uint64_t r = 0; r < replicas; ++r) {
     s.buckets.emplace_back(flat);
     s.replicas.push_back(
@@ -226,9 +193,9 @@ void DflashTrainer::backward(std::uint64_t index, const FeatureBatch& item) {
   const DraftBatch batch = draft_batch(item);
   HeadSubset subset;
   ObjectiveOptions options{.gamma = s.options.gamma, .dpace = s.options.dpace};
-  if (!s.frequent.empty()) {
+  if (!s.session.frequent.empty()) {
     subset = head_subset(
-        s.session.drafter.target.vocab, s.frequent, item.batch->tokens,
+        s.session.drafter.target.vocab, s.session.frequent, item.batch->tokens,
         static_cast<std::int64_t>(s.options.head_drawn),
         CounterRng(s.options.seed, Draw::head_tail, {item.batch->position.rng_counter}));
     options.subset = &subset;
@@ -284,8 +251,7 @@ std::map<std::string, StageFunction> DflashTrainer::functions() {
           {"target",
            [this](Context& context) {
              Features item = features(context.input<Tokens>(), context.stopping);
-             context.outputs[0] = {item, item->features.nbytes() + item->batch->bytes(),
-                                   context.inputs[0].position};
+             context.outputs[0] = {item, item->features.nbytes(), context.inputs[0].position};
              return true;
            }},
           {"drafter",
@@ -324,6 +290,10 @@ const Drafter& DflashTrainer::drafter() const {
   return *state_->replicas.front().drafter;
 }
 
+TextCounts DflashTrainer::data_counts() const {
+  return state_->source.counts();
+}
+
 std::string DflashTrainer::weights_sha256() const {
   return headrace::weights_sha256(state_->optimizer.layout(), state_->optimizer.weights());
 }
@@ -341,17 +311,18 @@ CheckpointContent DflashTrainer::checkpoint() const {
                 {"tokens", s.tokens},
                 {"position", s.position},
                 {"manifest", s.session.manifest},
+                {"precision", to_string(s.session.precision)},
                 {"options", remembered(s.options)}},
       .model = tensors_of(s.optimizer.layout(), s.optimizer.weights()),
       .optimizer = {flat_tensor("first_moment", s.optimizer.first_moment()),
                     flat_tensor("second_moment", s.optimizer.second_moment())},
       .target_sha256 = s.session.target_sha256};
-  if (!s.frequent.empty())
+  if (!s.session.frequent.empty())
     content.optimizer.push_back({"frequent_tokens",
                                  "I64",
-                                 {static_cast<std::int64_t>(s.frequent.size())},
-                                 reinterpret_cast<const std::byte*>(s.frequent.data()),
-                                 s.frequent.size() * sizeof(std::int64_t)});
+                                 {static_cast<std::int64_t>(s.session.frequent.size())},
+                                 reinterpret_cast<const std::byte*>(s.session.frequent.data()),
+                                 s.session.frequent.size() * sizeof(std::int64_t)});
   if (s.options.grad_delay > 0)
     content.optimizer.push_back(flat_tensor("delayed_gradient", s.delayed_gradient));
   return content;

@@ -67,6 +67,7 @@ class DflashTrainer {
   const Position& position() const;
   const std::vector<StepLog>& log() const;
   const Drafter& drafter() const;
+  TextCounts data_counts() const;
   std::string weights_sha256() const;
   std::span<const float> weights() const;  // fp32 master weights, flat, in the order of names
   CheckpointContent checkpoint() const;    // borrows the weights

@@ -3,14 +3,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace headrace {
 namespace {
 
-volatile sig_atomic_t count = 0;
+std::atomic<int> count = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int) {
-  if (count > 0) _exit(130);
-  count = 1;
+  if (count.exchange(1) > 0) _exit(130);
 }
 
 }  // namespace
@@ -18,6 +20,7 @@ void on_signal(int) {
 void catch_interrupts() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;  // a checkpoint that is being written goes on
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

@@ -41,7 +41,7 @@ double Optimizer::step(std::span<const float> gradient, double learning_rate) {
   const double norm =
       std::sqrt(sum_of_squares(gradient.data(), static_cast<std::int64_t>(gradient.size())));
   if (!std::isfinite(norm))
-    fail(ErrorCode::bad_input,
+    fail(ErrorCode::internal,
          "the gradient of step {} is not finite: lower the learning rate, or look at the batch's "
          "data",
          steps_ + 1);

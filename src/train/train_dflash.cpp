@@ -23,9 +23,13 @@ namespace fs = std::filesystem;
 
 // With --seconds the number of steps is fixed after so many, from their median time.
 constexpr std::uint64_t kTimedSteps = 12;
+// Largest difference of a weight between two placements after --compare --deterministic.
+constexpr double kPlacementTolerance = 1e-4;
 
-PlacedPlan placed_plan(const DflashOptions& options) {
-  return options.plan_file.empty() ? dflash_plan(options) : dflash_plan_from(options.plan_file);
+PlacedPlan placed_plan(const DflashSession& session) {
+  const DflashOptions& options = session.options;
+  return options.plan_file.empty() ? dflash_plan(options, session.feature_bytes())
+                                   : dflash_plan_from(options.plan_file);
 }
 
 // Where a resumed run goes on writing: the folder that holds the step.
@@ -40,6 +44,10 @@ std::string out_folder(const DflashOptions& options) {
 // Error(bad_input) where `out` is in use. Creates nothing yet.
 void check_out(const std::string& out, const DflashOptions& options) {
   std::error_code ignored;
+  const fs::path html_folder = fs::path(options.html).parent_path();
+  if (!html_folder.empty() && !fs::is_directory(html_folder))
+    fail(ErrorCode::bad_input, "--html {}: there is no folder {}", options.html,
+         html_folder.string());
   const bool resumed_here = !options.resume.empty() && options.out.empty();
   if (resumed_here || !fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, ignored)))
     return;
@@ -59,10 +67,11 @@ void print_result(const nlohmann::ordered_json& json, const std::string& text, b
 }
 
 int dry_run(const DflashSession& session, std::shared_ptr<const Target> target) {
-  const PlacedPlan placed = placed_plan(session.options);
+  const PlacedPlan placed = placed_plan(session);
   const Plan plan = with_probed_costs(placed.plan, probe_costs(session, std::move(target)));
   const Simulation simulation = simulate(plan, plan.schedule);
-  const std::uint64_t steps = session.options.steps;
+  const std::uint64_t done = session.resumed ? session.resumed->step : 0;
+  const std::uint64_t steps = session.options.steps > done ? session.options.steps - done : 0;
   const std::uint64_t memory = planned_memory(session).total();
   nlohmann::ordered_json json{{"plan", write_plan(plan)},
                               {"memory_bytes", memory},
@@ -78,6 +87,10 @@ int dry_run(const DflashSession& session, std::shared_ptr<const Target> target) 
     text +=
         fmt::format("time {} for {} steps\n",
                     format_seconds(static_cast<double>(steps) * simulation.step_seconds, 3), steps);
+  } else if (session.options.seconds > 0) {
+    json["seconds"] = session.options.seconds;
+    text += fmt::format("time {}, about {:.0f} steps\n", format_seconds(session.options.seconds, 3),
+                        session.options.seconds / simulation.step_seconds);
   }
   print_result(json, text, session.options.json);
   return 0;
@@ -94,11 +107,15 @@ int compare(const DflashSession& session, std::shared_ptr<const Target> target) 
   write_file_atomically((fs::path(out) / "compare.json").string(), json.dump(2) + "\n");
   const std::string html = session.options.html.empty() ? (fs::path(out) / "report.html").string()
                                                         : session.options.html;
-  write_file_atomically(html, report_html(to_report(session, comparison)));
   print_result(json, comparison_table(comparison), session.options.json);
+  write_file_atomically(html, report_html(to_report(session, comparison)));
   fmt::print(stderr, "report: {}\n", html);
   if (session.options.deterministic && !comparison.same_weights)
     fail(ErrorCode::internal, "the three schedules ended with different weights");
+  if (session.options.deterministic && comparison.placement_distance > kPlacementTolerance)
+    fail(ErrorCode::internal,
+         "the placement with all cores ended with weights that differ by {:.1e}",
+         comparison.placement_distance);
   return 0;
 }
 
@@ -109,47 +126,62 @@ class Training {
       : session_(session),
         options_(session.options),
         out_(out_folder(options_)),
-        placed_(placed_plan(options_)),
+        placed_(placed_plan(session)),
         trainer_(session, std::move(target), placed_.plan.stage("drafter").replicas),
         evaluator_(session),
         progress_("step") {}
 
   int run() {
-    fs::create_directories(out_);
-    if (session_.resumed)
-      trainer_.set_total_steps(session_.resumed->state.value("total_steps", std::uint64_t{0}));
-    if (options_.steps > 0) trainer_.set_total_steps(options_.steps);
-    if (trainer_.total_steps() > 0 && trainer_.steps() >= trainer_.total_steps())
-      fail(ErrorCode::usage,
-           "{} holds step {} of {}: nothing is left to train; give a larger --steps",
-           options_.resume, trainer_.steps(), trainer_.total_steps());
-    start_ = std::chrono::steady_clock::now();
+    prepare();
     DflashOutcome outcome;
     try {
       outcome.run = run_plan(placed_, trainer_, options_.steps, placed_.plan.schedule.name,
                              [this](const StepLog& log) { return after_step(log); });
-    } catch (const Error& e) {
+    } catch (...) {
       progress_.clear();
       save_what_can_be();
       throw;
     }
     progress_.clear();
     outcome.log = trainer_.log();
-    if (saved_ != trainer_.steps()) save();
-    write_files(outcome.run);
-    if (interrupted()) {
-      fmt::print(stderr, "stopped after step {}; go on with: headrace train dflash --resume {}\n",
-                 trainer_.steps(), out_);
-      return Error(ErrorCode::cancelled, "").exit_status();
-    }
-    if (trainer_.steps() == 0)
+    if (outcome.log.empty() && interrupted())
+      fail(ErrorCode::cancelled, "stopped before the first step: nothing was written");
+    if (outcome.log.empty())
       fail(ErrorCode::bad_input,
            "the data hold no row of at least three tokens: nothing was trained");
+    if (saved_ != trainer_.steps()) save();
+    write_files(outcome.run);
+    if (interrupted()) return report_interrupt();
     finish(outcome);
     return 0;
   }
 
  private:
+  // The number of steps, where it is known; a resumed run goes on with that of its checkpoint.
+  void prepare() {
+    if (session_.resumed) {
+      saved_ = session_.resumed->step;
+      if (!options_.given.count("--seconds"))
+        trainer_.set_total_steps(session_.resumed->state.value("total_steps", std::uint64_t{0}));
+    }
+    if (options_.steps > 0) trainer_.set_total_steps(options_.steps);
+    if (trainer_.total_steps() > 0 && trainer_.steps() >= trainer_.total_steps())
+      fail(ErrorCode::usage,
+           "{} holds step {} of {}: nothing is left to train; give a larger --steps, or --seconds",
+           options_.resume, trainer_.steps(), trainer_.total_steps());
+    if (trainer_.total_steps() == 0 && options_.seconds <= 0)
+      fmt::print(stderr,
+                 "one pass over the data: the learning rate stays at its peak; give --steps or "
+                 "--seconds and it falls\n");
+    start_ = std::chrono::steady_clock::now();
+  }
+
+  int report_interrupt() const {
+    fmt::print(stderr, "stopped after step {}; go on with: headrace train dflash --resume {}\n",
+               trainer_.steps(), out_);
+    return Error(ErrorCode::cancelled, "").exit_status();
+  }
+
   bool after_step(const StepLog& log) {
     fix_number_of_steps();
     const std::uint64_t total = trainer_.total_steps(), done = log.step + 1;
@@ -180,8 +212,8 @@ class Training {
   }
 
   void save() {
-    CheckpointContent content = trainer_.checkpoint();
-    write_checkpoint(out_, content);
+    fs::create_directories(out_);
+    write_checkpoint(out_, trainer_.checkpoint());
     saved_ = trainer_.steps();
   }
 
@@ -213,12 +245,14 @@ class Training {
       outcome.bigrams = evaluator_.bigrams(trainer_);
     }
     outcome.scores = scores_;
+    outcome.data = trainer_.data_counts();
+    outcome.grad_delay = options_.grad_delay;
     const nlohmann::ordered_json json = to_json(outcome);
+    print_result(json, to_text(outcome), options_.json);
     write_file_atomically((fs::path(out_) / "result.json").string(), json.dump(2) + "\n");
     const std::string html =
         options_.html.empty() ? (fs::path(out_) / "report.html").string() : options_.html;
     write_file_atomically(html, report_html(to_report(session_, outcome)));
-    print_result(json, to_text(outcome), options_.json);
     fmt::print(stderr, "checkpoint, trace, plan and report: {}\n", out_);
   }
 

@@ -45,6 +45,9 @@ class Dflash : public ::testing::Test {
     o.block = 4;
     o.taps = 3;
     o.layers = 1;
+    o.head_tokens = 64;
+    o.head_drawn = 32;
+    o.dpace = 0.2;
     o.evaluate = false;
     o.json = true;
     return o;
@@ -157,6 +160,82 @@ TEST_F(Dflash, TheLossFalls) {
   EXPECT_LT(result.at("loss_last").get<double>(), 0.8 * result.at("loss_first").get<double>());
 }
 
+TEST_F(Dflash, EvaluationReportsTauBesideBigrams) {
+  DflashOptions o = options("evaluated");
+  o.evaluate = true;
+  o.evaluate_every = 4;
+  const nlohmann::json result = train(o);
+  EXPECT_GE(result.at("tau").get<double>(), 1);
+  EXPECT_GE(result.at("tau_bigram").at("trained").get<double>(), 1);
+  EXPECT_EQ(result.at("curve").size(), 2u);
+  EXPECT_EQ(result.at("curve").back().at("step"), 6);
+  EXPECT_EQ(result.at("acceptance").size(), 3u);
+  EXPECT_GT(result.at("data").at("bytes").get<std::uint64_t>(), 0u);
+}
+
+TEST_F(Dflash, CompareRunsEveryScheduleToTheSameWeights) {
+  DflashOptions o = options("compared");
+  o.compare = true;
+  o.deterministic = true;
+  const nlohmann::json result = train(o);
+  ASSERT_EQ(result.at("runs").size(), 4u);
+  EXPECT_TRUE(result.at("same_weights").get<bool>());
+  EXPECT_LE(result.at("placement_distance").get<double>(), 1e-4);
+  for (const auto& run : result.at("runs")) {
+    EXPECT_EQ(run.at("steps"), 6);
+    EXPECT_GT(run.at("step_seconds_p50").get<double>(), 0);
+    EXPECT_EQ(run.contains("predicted_seconds"), run.at("schedule") != "lockstep_allcores");
+  }
+  EXPECT_GE(result.at("slowdown").get<double>(), 1);
+}
+
+TEST_F(Dflash, ARunIsExtendedByStepsOrBySeconds) {
+  train(options("first"));
+  DflashOptions more;
+  more.resume = folder_ / "first";
+  more.evaluate = false;
+  more.json = true;
+  more.steps = 9;
+  more.given = {"--steps"};
+  EXPECT_EQ(train(more).at("steps"), 3);
+  more.steps = 0;
+  more.seconds = 0.5;
+  more.given = {"--seconds"};
+  EXPECT_GT(train(more).at("steps").get<int>(), 0);
+}
+
+TEST_F(Dflash, AStepsFolderMayBeRenamed) {
+  DflashOptions whole = options("whole");
+  whole.steps = 9;
+  whole.checkpoint_every = 4;
+  const std::string expected = train(whole).at("weights_sha256");
+  fs::rename(folder_ / "whole/step-8", folder_ / "kept");
+  DflashOptions resumed;
+  resumed.resume = folder_ / "kept";
+  resumed.out = folder_ / "again";
+  resumed.evaluate = false;
+  resumed.json = true;
+  EXPECT_EQ(train(resumed).at("weights_sha256"), expected);
+}
+
+TEST_F(Dflash, APlanFileMayChangeDevicesButNotTheWiring) {
+  train(options("first"));
+  std::ifstream file(folder_ / "first/plan.yaml");
+  const std::string plan{std::istreambuf_iterator<char>(file), {}};
+  folder_.write("good.yaml", plan);
+  DflashOptions o = options("planned");
+  o.plan_file = folder_ / "good.yaml";
+  EXPECT_EQ(train(o).at("steps"), 6);
+  std::string unwired = plan;
+  const auto at = unwired.find(", after: [\"sync@n-1\"]");
+  ASSERT_NE(at, std::string::npos) << plan;
+  unwired.erase(at, std::string(", after: [\"sync@n-1\"]").size());
+  folder_.write("bad.yaml", unwired);
+  o.plan_file = folder_ / "bad.yaml";
+  o.out = folder_ / "refused-plan";
+  EXPECT_THROW(train(o), Error);
+}
+
 // Each case: a change to good options, and words that the message must hold.
 struct Refusal {
   const char* name;
@@ -180,6 +259,7 @@ TEST_F(Dflash, BadInputIsRefusedWithItsNameBeforeAnythingIsWritten) {
       {"too many taps", [](auto& o, auto&) { o.taps = 9; }, {"--taps", "9"}},
       {"memory", [](auto& o, auto&) { o.memory = 1 << 20; }, {"--memory", "1 MiB", "lower"}},
       {"schedule", [](auto& o, auto&) { o.schedule = "fast"; }, {"--schedule", "fast", "async"}},
+      {"html", [](auto& o, auto& f) { o.html = f / "nowhere/report.html"; }, {"--html", "nowhere"}},
       {"seconds",
        [](auto& o, auto&) {
          o.steps = 0;
