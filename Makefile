@@ -11,7 +11,7 @@ help:
 	@echo 'make quickstart   set up, build, train a drafter for four minutes, compare schedules, generate'
 	@echo 'make check        set up, build, run all tests'
 	@echo 'make build        set up, build; the command is then $(BUILD)/bin/headrace'
-	@echo 'make analyze      build analyze, predict, plan and audit alone: no libtorch, two minutes'
+	@echo 'make analyze      build analyze, predict and doctor alone: no libtorch, two minutes'
 	@echo 'make setup        Debian packages and the .venv with libtorch and the target model'
 	@echo 'make bench-env    the second environment, for Python competitors in benchmarks'
 	@echo 'make install PREFIX=DIR   command, library, headers, CMake package'
