@@ -1,5 +1,7 @@
 // A file that is there as a whole or not at all: written under a temporary name beside it, flushed
-// to the disk, renamed, and the folder flushed. Layer: record.
+// to the disk, renamed, and the folder flushed. A symbolic link stays, and the file that it names
+// is replaced. What is there and is no regular file (/dev/stdout, a pipe) is written to as it stands.
+// Layer: record.
 #pragma once
 
 #include <string>
@@ -22,7 +24,10 @@ class AtomicFile {
   void flush();
   [[noreturn]] void refuse(const char* what) const;
 
-  std::string path_, temporary_, buffer_;
+  std::string path_;       // as given, for messages
+  std::string target_;     // behind symbolic links
+  std::string temporary_;  // empty: writes into target_
+  std::string buffer_;
   int file_ = -1;
 };
 

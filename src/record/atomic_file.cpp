@@ -1,12 +1,15 @@
 #include "headrace/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "headrace/error.h"
@@ -27,18 +30,51 @@ void sync_folder_of(const std::string& path) {
   ::close(file);
 }
 
+// The file that `path` names in the end, also where that file is not there yet. At most 40 links
+// deep, as in Linux; a longer chain is then refused by the system.
+std::string behind_links(std::filesystem::path path) {
+  std::error_code none;
+  for (int links = 0; links < 40; ++links) {
+    const std::filesystem::path next = std::filesystem::read_symlink(path, none);
+    // The links of /proc (/dev/stdout is one) name what they stand for, such as "pipe:[42]", and
+    // are only to be opened.
+    if (none || path.string().starts_with("/proc/")) break;
+    path = path.parent_path() / next;
+  }
+  return path.string();
+}
+
+// umask() can only be read by setting it, which other threads would see.
+mode_t mode_mask() {
+  mode_t mask = 022;
+  if (std::ifstream status("/proc/self/status"); status)
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("Umask:"))
+        mask = static_cast<mode_t>(std::stoul(line.substr(6), nullptr, 8));
+  return mask;
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), temporary_(fmt::format("{}.tmp-{}", path_, ::getpid())) {
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(behind_links(path_)) {
+  struct stat status {};
+  const bool exists = ::stat(target_.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    file_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file_ < 0) refuse("open");
+    return;
+  }
+  temporary_ = target_ + ".tmp-XXXXXX";
+  file_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
   if (file_ < 0) refuse("create");
+  // mkostemp() lets nobody else read: give the mode of the file replaced, or of any new one.
+  ::fchmod(file_, exists ? status.st_mode & 07777 : 0666 & ~mode_mask());
 }
 
 AtomicFile::~AtomicFile() {
   if (file_ < 0) return;
   ::close(file_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::string_view bytes) {
@@ -48,11 +84,13 @@ void AtomicFile::write(std::string_view bytes) {
 
 void AtomicFile::commit() {
   flush();
-  if (::fsync(file_) != 0) refuse("flush");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse("rename");
+  if (!temporary_.empty()) {
+    if (::fsync(file_) != 0) refuse("flush");
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse("rename");
+    sync_folder_of(target_);
+  }
   ::close(file_);
   file_ = -1;
-  sync_folder_of(path_);
 }
 
 void AtomicFile::flush() {

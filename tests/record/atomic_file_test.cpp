@@ -1,6 +1,8 @@
 #include "headrace/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -41,6 +43,38 @@ TEST(AtomicFile, AnAbandonedOneLeavesNothing) {
     EXPECT_EQ(files_in(folder), 3);
   }
   EXPECT_EQ(folder.read("state"), "old");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(AtomicFile, ReplacesTheFileBehindALinkAndKeepsItsMode) {
+  const TemporaryFolder folder;
+  folder.write("real/state", "old");
+  fs::permissions(folder / "real/state", fs::perms(0640));
+  fs::create_symlink("real/state", folder / "second");
+  fs::create_symlink("second", folder / "first");
+  write_file_atomically(folder / "first", "new");
+  EXPECT_EQ(folder.read("real/state"), "new");
+  EXPECT_EQ(fs::status(folder / "real/state").permissions(), fs::perms(0640));
+  EXPECT_TRUE(fs::is_symlink(folder / "first"));
+  fs::create_symlink("real/later", folder / "dangling");
+  write_file_atomically(folder / "dangling", "new");
+  EXPECT_EQ(folder.read("real/later"), "new");
+}
+
+TEST(AtomicFile, WritesIntoWhatIsNoRegularFile) {
+  write_file_atomically("/dev/null", "text");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const int reader = ::open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  for (const std::string& name : {folder / "pipe", fmt::format("/proc/self/fd/{}", reader)}) {
+    write_file_atomically(name, "text");
+    char bytes[8] = {};
+    EXPECT_EQ(::read(reader, bytes, sizeof bytes), 4);
+    EXPECT_STREQ(bytes, "text");
+  }
+  ::close(reader);
   EXPECT_EQ(files_in(folder), 1);
 }
 
