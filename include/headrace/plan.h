@@ -70,7 +70,7 @@ struct Channel {
   std::string name;
   std::uint64_t items = 1;       // bound, >= 1
   std::uint64_t bytes = 0;       // bound, 0: none
-  std::uint64_t item_bytes = 0;  // size of one item where known, 0: unknown
+  std::uint64_t item_bytes = 0;  // size of the largest item where known, 0: unknown
   Order order = Order::sequence;
   bool operator==(const Channel&) const = default;
 };
@@ -109,10 +109,12 @@ std::string write_plan(const Plan& plan);  // YAML that parse_plan reads back to
 // Refuses what can never run, with the names involved: a cycle of data and same-step `after`, a
 // channel that no stage fills or none empties, more than one producer stage or consumer stage,
 // per_step that differs across a channel, a capacity that cannot admit one item, replicas that do
-// not match `on`.
+// not match `on`, a bound on bytes without item_bytes where the producer shares its device or lock:
+// it has to know before it starts that its item will fit.
 void validate(const Plan& plan, const std::string& name_for_messages);
 
-// FNV-1a over write_plan's text, as 16 hex digits: ties a trace to its plan.
+// FNV-1a over write_plan's text without costs, as 16 hex digits: ties a trace to its plan, also to
+// one into which the costs that the trace shows were filled.
 std::string plan_hash(const Plan& plan);
 
 }  // namespace headrace

@@ -17,7 +17,7 @@ struct Position {
   std::uint64_t shard = 0;         // where in the epoch's order the window of the next row begins
   std::uint64_t row = 0;           // rows served of that window
   std::uint64_t rng_counter = 0;   // samples drawn so far: randomness is keyed by (seed, counter)
-  std::uint64_t carry_tokens = 0;  // tokens of the current document consumed by rows already served
+  std::uint64_t carry_tokens = 0;  // reserved: 0, since no row continues the document of another
 
   bool operator==(const Position&) const = default;
 };

@@ -6,7 +6,8 @@
 // The firings of a stage start in the order of q = 0, 1, ... over the run; the step of q is q /
 // per_step. A firing
 //   - may start when its replica is free, the stage's edges and `after` are met, one item waits in
-//     each input channel (in Order::sequence: item q, in order), and its devices and locks are free;
+//     each input channel (in Order::sequence: item q, in order), and its devices and locks are
+//     free;
 //   - among the startable firings of a device the one with the smallest (step, level, stage) goes
 //     first; a firing that waits only for its other devices keeps this one free for itself. A lock
 //     goes to the smallest of the firings that could start with it;
@@ -14,6 +15,8 @@
 //     is full it keeps its devices and waits (back-pressured). In Order::sequence item q enters
 //     after item q - 1. A stage that shares a device or lock with another starts only when its
 //     outputs have room, since what empties them may need that device.
+// The stream ends where a source finds no further batch, and with it what follows the source: a
+// stage with inputs ends with its inputs; one without follows the stages that it comes `after`.
 // A channel whose consumer has ended takes and drops further items.
 #pragma once
 
@@ -49,8 +52,7 @@ struct Blocked {
 
 class Progress {
  public:
-  // `steps`: stop after that many steps (0: until a source ends). Error(bad_input) as
-  // schedule_edges.
+  // `steps`: stop after that many steps (0: until a source ends). Error(bad_input) as validate().
   Progress(const Plan& plan, const std::vector<Edge>& edges, std::uint64_t steps);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -65,7 +67,8 @@ class Progress {
   std::vector<std::uint64_t> start(const Firing& firing);
 
   // Whether the outputs of a started firing fit now. `bytes`: size of the item for each output
-  // channel. Error(bad_input) naming channel, size and bound where an item can never fit.
+  // channel. Error(bad_input) naming channel, size and bound where an item can never fit, or is
+  // larger than the channel's item_bytes.
   bool can_finish(const Firing& firing, const std::vector<std::uint64_t>& bytes) const;
 
   // Delivers the outputs and frees replica, devices and locks. Precondition: can_finish.

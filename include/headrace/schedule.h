@@ -35,8 +35,8 @@ std::vector<std::size_t> levels(const Plan& plan);
 std::vector<std::size_t> depths(const Plan& plan);
 
 // The edges of a schedule. Error(bad_input) for an unknown name or stage, a stage missing from
-// phases or named twice, an edge that would wait for a later step (negative lag), edges that form a
-// cycle.
+// phases or named twice, a host stage in phases or edges, an edge that would wait for a later step
+// (negative lag), edges that form a cycle.
 std::vector<Edge> schedule_edges(const Plan& plan, const ScheduleText& schedule);
 
 // lockstep, overlapped and async, by name, for "all".

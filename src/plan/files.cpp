@@ -6,18 +6,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "headrace/error.h"
 
 namespace headrace {
 namespace {
-
-[[noreturn]] void refuse(const char* what, const std::string& path) {
-  const int error = errno;
-  const bool input = error == ENOENT || error == EISDIR || error == ENOTDIR;
-  fail(input ? ErrorCode::bad_input : ErrorCode::io, "{}: cannot {}: {}", path, what,
-       std::strerror(error));
-}
 
 class Descriptor {
  public:
@@ -35,23 +29,27 @@ class Descriptor {
 
 }  // namespace
 
-std::string read_file(const std::string& path) {
+void read_pieces(const std::string& path, const std::function<void(std::string_view)>& use) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0) refuse("open", path);
   struct stat status {};
-  if (::fstat(file.number(), &status) != 0) refuse("open", path);
+  if (file.number() < 0 || ::fstat(file.number(), &status) != 0)
+    fail(ErrorCode::bad_input, "{}: cannot be opened: {}", path, std::strerror(errno));
   if (S_ISDIR(status.st_mode)) fail(ErrorCode::bad_input, "{}: is a folder, not a file", path);
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t size = 0;
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
+    fail(ErrorCode::bad_input, "{}: is neither a regular file nor a pipe", path);
+  std::vector<char> piece(1 << 18);
   for (;;) {
-    if (size == bytes.size()) bytes.resize(size + 4096);
-    const ssize_t got = ::read(file.number(), bytes.data() + size, bytes.size() - size);
+    const ssize_t got = ::read(file.number(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse("read", path);
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
+    if (got < 0) fail(ErrorCode::io, "{}: cannot be read: {}", path, std::strerror(errno));
+    if (got == 0) return;
+    use({piece.data(), static_cast<std::size_t>(got)});
   }
-  bytes.resize(size);
+}
+
+std::string read_file(const std::string& path) {
+  std::string bytes;
+  read_pieces(path, [&](std::string_view piece) { bytes += piece; });
   return bytes;
 }
 

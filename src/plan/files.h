@@ -1,12 +1,15 @@
-// Whole files, read at once. (Written: headrace/atomic_file.h.) Layer: plan.
+// Whole files, from begin to end. (Written: headrace/atomic_file.h.) Layer: plan.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 namespace headrace {
 
-// The bytes of a regular file. Error(bad_input) where it is absent or a folder, Error(io)
-// otherwise.
+// Error(bad_input) where the path cannot be opened or is neither a regular file nor a pipe,
+// Error(io) where the system fails to read what it opened.
+void read_pieces(const std::string& path, const std::function<void(std::string_view)>& use);
 std::string read_file(const std::string& path);
 
 }  // namespace headrace

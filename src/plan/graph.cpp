@@ -90,6 +90,31 @@ std::vector<std::size_t> Graph::predecessors(std::size_t stage) const {
   return result;
 }
 
+bool Graph::shares_device_or_lock(const Plan& plan, std::size_t stage) const {
+  auto users = [&](std::size_t resource) {
+    std::ptrdiff_t count = 0;
+    for (const Node& node : stages) {
+      count += std::count(node.on.begin(), node.on.end(), resource);
+      count += std::count(node.uses.begin(), node.uses.end(), resource);
+    }
+    return count;
+  };
+  const Node& node = stages[stage];
+  for (std::size_t resource : node.on)
+    if (users(resource) > 1) return true;
+  for (std::size_t resource : node.uses) {
+    if (plan.resources[resource].kind != ResourceKind::lock) continue;
+    if (users(resource) > 1 || plan.stages[stage].replicas > 1) return true;
+  }
+  return false;
+}
+
+bool Graph::is_source(std::size_t stage) const {
+  const Node& node = stages[stage];
+  return predecessors(stage).empty() && node.inputs.empty() &&
+         (node.after.empty() || !node.outputs.empty());
+}
+
 bool Graph::any_replica(const Plan& plan, std::size_t stage) const {
   const Node& node = stages[stage];
   const auto& deciding = node.inputs.empty() ? node.outputs : node.inputs;

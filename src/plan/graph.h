@@ -33,6 +33,13 @@ struct Graph {
   // lag 0.
   std::vector<std::size_t> predecessors(std::size_t stage) const;
 
+  // Whether another stage, or another replica of this one, needs one of its devices or locks.
+  bool shares_device_or_lock(const Plan& plan, std::size_t stage) const;
+
+  // Whether the stage may end the stream: it has no inputs, waits for nothing of its own step, and
+  // is not there only to follow others (a stage that saves after each step makes nothing).
+  bool is_source(std::size_t stage) const;
+
   // Whether whichever replica is free takes the next firing: the order of the stage's inputs
   // decides, of its outputs where it has none.
   bool any_replica(const Plan& plan, std::size_t stage) const;

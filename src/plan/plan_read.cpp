@@ -192,7 +192,9 @@ class Reader {
     After result{text.substr(0, at), 0};
     const char *first = text.data() + at + 3, *last = text.data() + text.size();
     const bool lagged = text.compare(at, 3, "@n-") == 0 && first < last;
-    if (!lagged || std::from_chars(first, last, result.lag).ptr != last)
+    const auto [end, error] = lagged ? std::from_chars(first, last, result.lag)
+                                     : std::from_chars_result{first, std::errc::invalid_argument};
+    if (error != std::errc() || end != last)
       refuse(key, "\"{}\" is not of the form \"stage\" or \"stage@n-1\"", text);
     return result;
   }

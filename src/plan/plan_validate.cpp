@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
@@ -9,9 +10,6 @@
 
 namespace headrace {
 namespace {
-
-constexpr std::uint64_t max_count =
-    1'000'000;  // of per_step and items: what a plan can mean to say
 
 class Validator {
  public:
@@ -28,8 +26,11 @@ class Validator {
     for (const Channel& channel : plan_.channels) check_channel(channel);
     for (const Stage& stage : plan_.stages) check_stage(stage);
     for (const Channel& channel : plan_.channels) check_ends(channel);
+    const Graph graph(plan_);
+    for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage)
+      if (graph.shares_device_or_lock(plan_, stage)) check_reserved(plan_.stages[stage]);
     try {
-      topological_order(plan_, Graph(plan_));
+      topological_order(plan_, graph);
     } catch (const Error& error) {
       refuse("stages", "{}; break it, for example with `after: [\"STAGE@n-1\"]`", error.what());
     }
@@ -54,11 +55,7 @@ class Validator {
     std::set<std::string> seen;
     for (const auto& thing : things) {
       const std::string& name = thing.name;
-      const auto allowed = [](unsigned char c) {
-        return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
-      };
-      if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') ||
-          !std::all_of(name.begin(), name.end(), allowed) || name == "null")
+      if (!is_name(name))
         refuse(kind,
                "\"{}\" is no name; use a letter, then letters, digits, \"_\", \".\" and \"-\"",
                name);
@@ -102,9 +99,12 @@ class Validator {
         if (std::count(channels->begin(), channels->end(), channel) > 1)
           refuse(key + name, "names channel {} twice", channel);
       }
-    for (const After& after : stage.after)
+    for (const After& after : stage.after) {
       if (find(plan_.stages, after.stage) == plan_.stages.end())
         refuse(key + ".after", "there is no stage named \"{}\"", after.stage);
+      if (after.lag > max_count)
+        refuse(key + ".after", "a lag of {} steps is above {}", after.lag, max_count);
+    }
     check_cost(key + ".cost", stage.cost);
   }
 
@@ -147,6 +147,18 @@ class Validator {
              producer->per_step, consumer->name, consumer->per_step);
   }
 
+  // Such a stage starts only where its items will fit.
+  void check_reserved(const Stage& stage) const {
+    for (const std::string& name : stage.outputs) {
+      const Channel& channel = plan_.channel(name);
+      if (channel.bytes > 0 && channel.item_bytes == 0)
+        refuse("channels." + name,
+               "bytes without item_bytes, and {} shares its device or lock; give item_bytes, the "
+               "size of its largest item",
+               stage.name);
+    }
+  }
+
   const Stage* only_user(const Channel& channel, std::vector<std::string> Stage::*list,
                          const char* verb, const std::string& key) const {
     const Stage* only = nullptr;
@@ -173,6 +185,21 @@ void validate(const Plan& plan, const Locate& locate) {
 
 void validate(const Plan& plan, const std::string& name_for_messages) {
   validate(plan, [&](const std::string& key) { return name_for_messages + ": " + key; });
+}
+
+Plan validated(Plan plan) {
+  validate(plan, "plan " + plan.name);
+  return plan;
+}
+
+bool is_name(const std::string& text) {
+  const auto allowed = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
+  };
+  // YAML's words for nothing.
+  if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
+  return (std::isalpha(static_cast<unsigned char>(text[0])) || text[0] == '_') &&
+         std::all_of(text.begin(), text.end(), allowed);
 }
 
 }  // namespace headrace

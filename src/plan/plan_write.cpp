@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "headrace/error.h"
 #include "headrace/plan.h"
 #include "headrace/quantity.h"
+#include "plan/validate.h"
 
 namespace headrace {
 namespace {
@@ -22,8 +25,27 @@ const char* to_string(ResourceKind kind) {
   return "unknown";
 }
 
-std::string list(const std::vector<std::string>& names) {
-  return fmt::format("[{}]", fmt::join(names, ", "));
+// As a double-quoted YAML scalar.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      result += std::string{'\\', c};
+    else if (byte < 0x20 || byte == 0x7f)
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return result + '"';
+}
+
+std::string name_text(const std::string& name) {
+  return is_name(name) ? name : quoted(name);
+}
+
+std::string list(const std::vector<std::string>& entries) {
+  return fmt::format("[{}]", fmt::join(entries, ", "));
 }
 
 // Exact: the shortest decimal number that reads back to the same double.
@@ -68,10 +90,13 @@ std::string channel_text(const Channel& channel) {
 std::string schedule_text(const ScheduleText& schedule) {
   std::vector<std::string> entries;
   if (schedule.name == "phases") {
-    for (const auto& phase : schedule.phases) entries.push_back(list(phase));
+    for (std::vector<std::string> phase : schedule.phases) {
+      std::transform(phase.begin(), phase.end(), phase.begin(), name_text);
+      entries.push_back(list(phase));
+    }
   } else if (schedule.name == "edges") {
     for (const EdgeText& edge : schedule.edges)
-      entries.push_back(fmt::format("{{from: \"{}\", to: \"{}\"}}", edge.from, edge.to));
+      entries.push_back(fmt::format("{{from: {}, to: {}}}", quoted(edge.from), quoted(edge.to)));
   } else {
     return schedule.name;
   }
@@ -81,7 +106,9 @@ std::string schedule_text(const ScheduleText& schedule) {
 }  // namespace
 
 std::string write_plan(const Plan& plan) {
-  std::string text = "version: 1\nplan: " + plan.name + "\nresources:\n";
+  std::string text = "version: 1\n";
+  if (!plan.name.empty()) text += "plan: " + name_text(plan.name) + "\n";
+  text += "resources:\n";
   for (const Resource& resource : plan.resources) {
     text += fmt::format("  {}: {{kind: {}", resource.name, to_string(resource.kind));
     if (resource.kind == ResourceKind::shared)
@@ -98,8 +125,10 @@ std::string write_plan(const Plan& plan) {
 }
 
 std::string plan_hash(const Plan& plan) {
+  Plan untimed = plan;
+  for (Stage& stage : untimed.stages) stage.cost = {};
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const unsigned char byte : write_plan(plan)) hash = (hash ^ byte) * 0x100000001b3;
+  for (const unsigned char byte : write_plan(untimed)) hash = (hash ^ byte) * 0x100000001b3;
   return fmt::format("{:016x}", hash);
 }
 

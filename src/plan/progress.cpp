@@ -78,9 +78,12 @@ bool Progress::can_finish(const Firing& firing, const std::vector<std::uint64_t>
     if (bound.bytes > 0 && bytes[i] > bound.bytes)
       fail(ErrorCode::bad_input,
            "channel {}: an item of {} can never fit its bound of {}; raise `bytes` or make the "
-           "items "
-           "smaller",
+           "items smaller",
            bound.name, format_bytes(bytes[i]), format_bytes(bound.bytes));
+    if (bound.item_bytes > 0 && bytes[i] > bound.item_bytes)
+      fail(ErrorCode::bad_input,
+           "channel {}: an item of {} is larger than its item_bytes of {}; raise `item_bytes`",
+           bound.name, format_bytes(bytes[i]), format_bytes(bound.item_bytes));
     if (bound.order == Order::sequence && stage.running[firing.replica] != stage.completed)
       fits = false;
     if (s.closed(outputs[i])) continue;
@@ -98,7 +101,6 @@ void Progress::finish(const Firing& firing, const std::vector<std::uint64_t>& by
     State::ChannelState& state = s.channels[outputs[i]];
     state.items.push_back({firing.sequence, bytes[i]});
     state.bytes += bytes[i];
-    state.expected_bytes = std::max(state.expected_bytes, bytes[i]);
   }
   s.release(firing);
   s.update_completed(s.stages[firing.stage]);

@@ -2,35 +2,11 @@
 
 #include <algorithm>
 
+#include "plan/validate.h"
+
 namespace headrace {
-namespace {
-
-// A stage that shares a device or lock with another may not wait with finished work in its hands:
-// what empties its channel could need that device. It reserves room when it starts. A stage that
-// has its devices to itself starts at once and may wait at its end.
-bool reserves_room(const Plan& plan, const Graph& graph, std::size_t stage) {
-  auto users = [&](std::size_t resource) {
-    std::size_t count = 0;
-    for (const Graph::Node& node : graph.stages) {
-      count += static_cast<std::size_t>(std::count(node.on.begin(), node.on.end(), resource));
-      count += static_cast<std::size_t>(std::count(node.uses.begin(), node.uses.end(), resource));
-    }
-    return count;
-  };
-  const Graph::Node& node = graph.stages[stage];
-  for (std::size_t resource : node.on)
-    if (users(resource) > 1) return true;
-  for (std::size_t resource : node.uses) {
-    if (plan.resources[resource].kind != ResourceKind::lock) continue;
-    if (users(resource) > 1 || plan.stages[stage].replicas > 1) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::uint64_t steps)
-    : plan(plan_),
+    : plan(validated(plan_)),
       graph(plan),
       stages(plan.stages.size()),
       channels(plan.channels.size()),
@@ -49,7 +25,7 @@ Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::u
     stage.per_step = stage.next_step_end = from.per_step;
     if (steps > 0) stage.end = steps * from.per_step;
     stage.any_replica = graph.any_replica(plan, i);
-    stage.reserves = reserves_room(plan, graph, i);
+    stage.reserves = graph.shares_device_or_lock(plan, i);
     for (const Graph::After& after : node.after)
       stage.waits_for.push_back({after.stage, i, after.lag});
     for (const Edge& edge : edges)
@@ -66,8 +42,6 @@ Progress::State::State(const Plan& plan_, const std::vector<Edge>& edges, std::u
         lock_users[resource].push_back({i, replica});
     }
   }
-  for (std::size_t i = 0; i < channels.size(); ++i)
-    channels[i].expected_bytes = plan.channels[i].item_bytes;
 }
 
 std::uint64_t Progress::State::next_of(const StageState& stage, std::uint64_t replica) const {
@@ -97,7 +71,7 @@ bool Progress::State::has_room(std::size_t channel) const {
   const Channel& bound = plan.channels[channel];
   const ChannelState& state = channels[channel];
   if (closed(channel)) return true;
-  const std::uint64_t bytes = state.bytes + (state.promised + 1) * state.expected_bytes;
+  const std::uint64_t bytes = state.bytes + (state.promised + 1) * bound.item_bytes;
   return state.items.size() + state.promised < bound.items &&
          (bound.bytes == 0 || bytes <= bound.bytes);
 }
@@ -181,10 +155,29 @@ void Progress::State::update_completed(StageState& stage) {
       std::min(stage.started, *std::min_element(stage.running.begin(), stage.running.end()));
 }
 
+// A stage without inputs runs as long as any stage that it comes after in its own step has firings
+// there. Where it comes only after earlier steps of others, it runs until it has followed the last
+// step of each: `lag` steps longer.
+std::uint64_t Progress::State::following_end(std::size_t index) const {
+  const std::vector<Graph::After>& all = graph.stages[index].after;
+  const bool in_step =
+      std::any_of(all.begin(), all.end(), [](const Graph::After& one) { return one.lag == 0; });
+  std::uint64_t last_step = 0;
+  bool follows = false;
+  for (const Graph::After& after : all) {
+    if (after.stage == index || (in_step && after.lag > 0)) continue;
+    const StageState& from = stages[after.stage];
+    if (from.end == unlimited) return unlimited;
+    follows = true;
+    last_step = std::max(last_step, (from.end + from.per_step - 1) / from.per_step + after.lag);
+  }
+  return follows ? last_step * stages[index].per_step : unlimited;
+}
+
 // Carries the known ends along the plan until nothing changes. A firing needs an item of each
-// input, so a stage ends with the first of its producers; one without inputs runs as long as any
-// stage it comes after has firings in the step; and one whose every consumer has ended is not
-// needed any more.
+// input, so a stage ends with the first of its producers; one without inputs follows the stages
+// that it comes after (see following_end); and one whose every consumer has ended is not needed any
+// more.
 void Progress::State::settle_ends() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -193,18 +186,7 @@ void Progress::State::settle_ends() {
       std::uint64_t end = stages[i].end;
       for (std::size_t channel : node.inputs)
         end = std::min(end, stages[graph.producer[channel]].end);
-      if (node.inputs.empty()) {
-        std::uint64_t last = 0;
-        bool follows = false;
-        for (const Graph::After& after : node.after) {
-          if (after.lag > 0) continue;
-          const StageState& from = stages[after.stage];
-          follows = true;
-          const std::uint64_t steps = (from.end + from.per_step - 1) / from.per_step;
-          last = std::max(last, from.end == unlimited ? unlimited : steps * stages[i].per_step);
-        }
-        if (follows) end = std::min(end, last);
-      }
+      if (node.inputs.empty()) end = std::min(end, following_end(i));
       if (!node.outputs.empty()) {
         std::uint64_t needed = stages[i].started;
         for (std::size_t channel : node.outputs)

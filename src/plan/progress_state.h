@@ -27,10 +27,13 @@ struct Progress::State {
     std::uint64_t next_step = 0;      // step of firing `started`
     std::uint64_t next_step_end = 1;  // first firing of the step after
     bool any_replica = false;         // whichever replica is free takes the next firing
-    bool counts = true;           // towards steps_completed(): not on a host, where others are not
-    bool reserves = false;        // starts only where its outputs have room; see reserves_room()
-    std::vector<Edge> waits_for;  // `after` and the schedule's edges into this stage
-    std::vector<std::uint64_t> running;           // of each replica: its firing, or unlimited
+    bool counts = true;  // towards steps_completed(): not on a host, where others are not
+    // It starts only where its outputs have room: a stage that shares a device or lock may not wait
+    // with finished work in its hands, since what empties its channel could need that device. A
+    // stage that has its devices to itself starts at once and may wait at its end.
+    bool reserves = false;
+    std::vector<Edge> waits_for;         // `after` and the schedule's edges into this stage
+    std::vector<std::uint64_t> running;  // of each replica: its firing, or unlimited
     std::vector<std::vector<std::size_t>> holds;  // of each replica: devices, the owner first
     std::vector<std::size_t> locks;
   };
@@ -41,8 +44,7 @@ struct Progress::State {
   struct ChannelState {
     std::deque<Item> items;
     std::uint64_t bytes = 0;
-    std::uint64_t promised = 0;        // items that reserving firings will deliver
-    std::uint64_t expected_bytes = 0;  // of one such item: declared, else the largest seen
+    std::uint64_t promised = 0;  // items that reserving firings will deliver
   };
 
   // A device's candidates: the replicas that run on it.
@@ -84,6 +86,7 @@ struct Progress::State {
   void release(const Firing& firing);
   void update_completed(StageState& stage);
   void settle_ends();
+  std::uint64_t following_end(std::size_t stage) const;
 
   Plan plan;
   Graph graph;

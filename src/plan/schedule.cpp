@@ -9,6 +9,7 @@
 
 #include "headrace/error.h"
 #include "plan/graph.h"
+#include "plan/validate.h"
 
 namespace headrace {
 namespace {
@@ -32,9 +33,14 @@ std::vector<std::size_t> longest_paths(const Plan& plan, std::size_t along_chann
   return distance;
 }
 
-std::size_t stage_index(const Plan& plan, const std::string& name, const char* where) {
-  for (std::size_t i = 0; i < plan.stages.size(); ++i)
-    if (plan.stages[i].name == name) return i;
+std::size_t device_stage(const Plan& plan, const Graph& graph, const std::string& name,
+                         const char* where) {
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    if (plan.stages[i].name != name) continue;
+    if (!graph.stages[i].host) return i;
+    fail(ErrorCode::bad_input, "{}: {} runs on a host resource and is prefetched; leave it out",
+         where, name);
+  }
   fail(ErrorCode::bad_input, "{}: there is no stage named \"{}\"", where, name);
 }
 
@@ -66,10 +72,7 @@ std::vector<Edge> phase_edges(const Plan& plan, const Graph& graph, const Schedu
     if (phase.empty()) fail(ErrorCode::bad_input, "phases: a phase is empty; remove it");
     groups.emplace_back();
     for (const std::string& name : phase) {
-      const std::size_t stage = stage_index(plan, name, "phases");
-      if (graph.stages[stage].host)
-        fail(ErrorCode::bad_input,
-             "phases: {} runs on a host resource and is prefetched; leave it out", name);
+      const std::size_t stage = device_stage(plan, graph, name, "phases");
       if (named[stage]) fail(ErrorCode::bad_input, "phases: stage {} is named twice", name);
       named[stage] = true;
       groups.back().push_back(stage);
@@ -102,27 +105,31 @@ struct StageAtStep {
   std::int64_t offset;  // of "stage@n+offset"
 };
 
-StageAtStep parse_end(const Plan& plan, const std::string& text) {
+StageAtStep parse_end(const Plan& plan, const Graph& graph, const std::string& text) {
   const std::size_t at = text.find('@');
   const std::string name = text.substr(0, at);
-  std::int64_t offset = 0;
-  bool valid = at != std::string::npos && text.compare(at, 2, "@n") == 0;
+  std::uint64_t distance = 0;
+  bool valid = at != std::string::npos && text.compare(at, 2, "@n") == 0, back = false;
   if (valid && text.size() > at + 2) {
-    const char* first = text.data() + at + 2 + (text[at + 2] == '+' ? 1 : 0);
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(first, last, offset);
-    valid = error == std::errc() && end == last && (text[at + 2] == '+' || text[at + 2] == '-');
+    back = text[at + 2] == '-';
+    const char *first = text.data() + at + 3, *last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(first, last, distance);
+    valid = error == std::errc() && end == last && distance <= max_count &&
+            (back || text[at + 2] == '+');
   }
   if (!valid)
-    fail(ErrorCode::bad_input, "edges: \"{}\" is not of the form \"stage@n\" or \"stage@n+1\"",
-         text);
-  return {stage_index(plan, name, "edges"), offset};
+    fail(ErrorCode::bad_input,
+         "edges: \"{}\" is not of the form \"stage@n\" or \"stage@n+1\", up to {} steps away", text,
+         max_count);
+  const auto offset = static_cast<std::int64_t>(distance);
+  return {device_stage(plan, graph, name, "edges"), back ? -offset : offset};
 }
 
-std::vector<Edge> given_edges(const Plan& plan, const ScheduleText& schedule) {
+std::vector<Edge> given_edges(const Plan& plan, const Graph& graph, const ScheduleText& schedule) {
   std::vector<Edge> edges;
   for (const EdgeText& text : schedule.edges) {
-    const StageAtStep from = parse_end(plan, text.from), to = parse_end(plan, text.to);
+    const StageAtStep from = parse_end(plan, graph, text.from),
+                      to = parse_end(plan, graph, text.to);
     if (to.offset < from.offset)
       fail(ErrorCode::bad_input,
            "edges: {} would wait for the later step {}; swap them or change the offsets", text.to,
@@ -152,7 +159,7 @@ std::vector<Edge> schedule_edges(const Plan& plan, const ScheduleText& schedule)
   } else if (schedule.name == "overlapped") {
     edges = overlapped_edges(plan, graph);
   } else if (schedule.name == "edges") {
-    edges = given_edges(plan, schedule);
+    edges = given_edges(plan, graph, schedule);
   } else if (schedule.name != "async") {
     fail(ErrorCode::bad_input, "unknown schedule \"{}\"; one of {}, phases, edges", schedule.name,
          fmt::join(standard_schedules(), ", "));

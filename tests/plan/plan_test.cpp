@@ -44,7 +44,17 @@ TEST(Plan, ReadsTheExample) {
 TEST(Plan, ReadsBackWhatWasWritten) {
   EXPECT_TRUE(rc::check([] {
     Plan plan = random_plan();
+    // What people write into names that nothing looks up.
+    static const std::vector<std::string> odd{"",       "a: b # c", "\"", "it's \\\"", "null",
+                                              "~",      "[x",       "1",  " x ",       "- a",
+                                              "x\n\ty", "\xc3\xa9", "&a", "%"};
+    plan.name = *rc::gen::elementOf(odd);
+    if (pick(0, 1) == 1)
+      plan.name = *rc::gen::container<std::string>(rc::gen::inRange<char>(0x01, 0x7f));
+    RC_LOG() << plan.name << "\n";
     if (pick(0, 1) == 1) plan.schedule = {"edges", {}, {{"s0@n", "s0@n+1"}}};
+    if (pick(0, 3) == 0) plan.schedule = {"phases", {{*rc::gen::elementOf(odd)}}, {}};
+    if (pick(0, 3) == 0) plan.schedule = {"edges", {}, {{*rc::gen::elementOf(odd), "s0@n"}}};
     if (pick(0, 1) == 1) plan.schedule = {"phases", {{"s0"}, {"s0", "s1"}}, {}};
     const std::string text = write_plan(plan);
     RC_LOG() << text;
@@ -54,6 +64,16 @@ TEST(Plan, ReadsBackWhatWasWritten) {
     plan.stages[0].per_step += 1;
     RC_ASSERT(plan_hash(back) != plan_hash(plan));
   }));
+}
+
+TEST(Plan, CostsDoNotChangeTheHash) {
+  const Plan plan = parse_plan(example_plan(true), "p.yaml");
+  Plan other = plan;
+  other.stages[0].cost = {};
+  other.stages[1].cost = {{0.25, 0.5}, {}};
+  EXPECT_EQ(plan_hash(other), plan_hash(plan));
+  other.schedule.name = "async";
+  EXPECT_NE(plan_hash(other), plan_hash(plan));
 }
 
 TEST(Plan, ErrorsNameFileLineAndKey) {
@@ -92,6 +112,15 @@ TEST(Plan, ErrorsNameFileLineAndKey) {
             "p.yaml:16: channels.features0.bytes: 2 GiB cannot hold"},
            {"inputs: [features0]", "inputs: [features0], outputs: [features1]",
             "p.yaml:17: channels.features1: target1 and drafter0 both fills"},
+           {"on: gpu0", "on: gpu0, after: [\"sync@n-99999999999999999999\"]",
+            "p.yaml:10: stages.target0.after: \"sync@n-99999999999999999999\" is not of the form"},
+           {"on: gpu0", "on: gpu0, after: [\"sync@n--1\"]",
+            "p.yaml:10: stages.target0.after: \"sync@n--1\" is not of the form"},
+           {"on: gpu0", "on: gpu0, after: [\"sync@n-1000001\"]",
+            "p.yaml:10: stages.target0.after: a lag of 1000001 steps is above 1000000"},
+           {"  gpu0: {", "  Null: {", "p.yaml:4: resources.?: expected one value, found nothing"},
+           {", item_bytes: 450 MB", "",
+            "p.yaml:16: channels.features0: bytes without item_bytes, and target0 shares"},
            {"inputs: [features0]", "after: [target0]",
             "p.yaml:16: channels.features0: no stage empties it"},
            {"on: gpu0", "on: gpu0, after: [sync]",
@@ -100,6 +129,12 @@ TEST(Plan, ErrorsNameFileLineAndKey) {
             "p.yaml:18: schedule: unknown schedule \"lock-step\""},
            {"stages:\n", "stages: {\n", "p.yaml:"}})
     EXPECT_EQ(error_after(c.from, c.to).substr(0, c.message.size()), c.message) << c.to;
+}
+
+TEST(Plan, NoNameIsAWordForNothing) {
+  Plan plan = parse_plan(example_plan(true), "p.yaml");
+  plan.resources[0].name = plan.stages[0].on[0] = "Null";
+  EXPECT_NE(error_of([&] { validate(plan, "p"); }).find("\"Null\" is no name"), std::string::npos);
 }
 
 TEST(Plan, NamesTheStagesOfACycleInTheOrderOfWork) {

@@ -321,6 +321,48 @@ TEST(Progress, SaysWhatADeviceWaitsFor) {
   EXPECT_EQ(progress.wait_cause(2), WaitCause::synchronising);
 }
 
+// A stage that saves what the step before gave ends one step after it, and makes no stream itself.
+TEST(Progress, AStageAfterEarlierStepsEndsWithThem) {
+  const Plan plan = parse_plan(R"(version: 1
+resources: {h: {kind: host}, a: {kind: device}, b: {kind: device}}
+stages:
+  load: {on: a, outputs: [x]}
+  sync: {on: b, inputs: [x]}
+  save: {on: h, after: ["sync@n-1"]}
+channels: {x: {items: 1}}
+)",
+                               "p.yaml");
+  Progress progress(plan, {}, 0);
+  const auto run = [&](std::size_t stage, std::uint64_t step) {
+    const Firing firing{stage, 0, step, step};
+    progress.start(firing);
+    progress.finish(firing, std::vector<std::uint64_t>(stage == 0 ? 1 : 0, 0));
+  };
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    run(0, step);
+    run(1, step);
+    run(2, step);
+  }
+  progress.start({0, 0, 3, 3});
+  progress.end_of_stream({0, 0, 3, 3});
+  EXPECT_FALSE(progress.done());
+  run(2, 3);  // saves the last step
+  EXPECT_TRUE(progress.done());
+  EXPECT_EQ(progress.steps_completed(), 3u);
+  const Graph graph(plan);
+  EXPECT_TRUE(graph.is_source(0));
+  EXPECT_FALSE(graph.is_source(2));
+}
+
+TEST(Progress, RefusesAPlanThatCannotRun) {
+  Plan plan = parse_plan(example_plan(false), "p.yaml");
+  plan.stages[2].inputs.clear();
+  EXPECT_THROW(Progress(plan, {}, 1), Error);
+  plan = parse_plan(example_plan(false), "p.yaml");
+  plan.stages[0].on.clear();
+  EXPECT_THROW(Progress(plan, {}, 1), Error);
+}
+
 TEST(Progress, RefusesAnItemThatCanNeverFit) {
   const Plan plan = parse_plan(example_plan(false), "p.yaml");
   Progress progress(plan, {}, 1);
@@ -331,6 +373,15 @@ TEST(Progress, RefusesAnItemThatCanNeverFit) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()).find("channel features0: an item of 3 GiB"), 0u)
         << error.what();
+  }
+  try {
+    progress.can_finish({0, 0, 0, 0}, {500'000'000});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_STREQ(error.what(),
+                 "channel features0: an item of 500 MB is larger than its item_bytes of 450 MB; "
+                 "raise `item_bytes`");
   }
 }
 

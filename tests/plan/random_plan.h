@@ -72,8 +72,7 @@ inline Plan random_plan(const RandomPlanOptions& options = {}) {
         channel.name = "c" + std::to_string(plan.channels.size());
         channel.items = per_step + static_cast<std::uint64_t>(pick(0, 2));
         channel.item_bytes = static_cast<std::uint64_t>(pick(0, 3)) << 10;
-        if (pick(0, 1) == 1)
-          channel.bytes = per_step * std::max<std::uint64_t>(channel.item_bytes, 1);
+        if (pick(0, 1) == 1) channel.bytes = per_step * channel.item_bytes;
         channel.order = pick(0, 2) == 0 ? Order::ready : Order::sequence;
         source.outputs.push_back(channel.name);
         sink.inputs.push_back(channel.name);

@@ -90,9 +90,15 @@ TEST(Schedule, RefusesWithTheNames) {
   EXPECT_NE(edge("target0@n+1", "sync@n").find("later step"), std::string::npos);
   EXPECT_NE(edge("sync@n", "target0@n").find("cycle"), std::string::npos);
   for (const char* text :
-       {"sync", "sync@", "sync@m", "sync@n+", "sync@n1", "sync@n+1x", "sync@n++1"})
+       {"sync", "sync@", "sync@m", "sync@n+", "sync@n1", "sync@n+1x", "sync@n++1", "sync@n+-5",
+        "sync@n+1000001", "sync@n-99999999999999999999"})
     EXPECT_NE(edge(text, "target0@n+9").find("is not of the form"), std::string::npos) << text;
   EXPECT_EQ(edge("sync@n-1", "target0@n"), "no error");
+  Plan hosted = plan;
+  hosted.resources[0].kind = ResourceKind::host;
+  EXPECT_NE(
+      error_of(hosted, {"edges", {}, {{"sync@n", "target0@n+1"}}}).find("target0 runs on a host"),
+      std::string::npos);
   EXPECT_EQ(schedule_edges(plan, {"edges", {}, {{"sync@n", "target0@n+2"}}}),
             (std::vector<Edge>{{4, 0, 2}}));
 }
