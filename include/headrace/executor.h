@@ -1,5 +1,5 @@
-// Runs a plan: one worker thread for each device or host resource, pinned to a core, driven by
-// Progress. Layer: flow.
+// Runs a plan: one worker thread for each device or host resource, driven by Progress. Threads are
+// pinned only where ExecutorOptions::cores names their resource. Layer: flow.
 //
 // Contract
 //   - N batches in, exactly N served: a source returns false for the batch after its last; the
@@ -48,11 +48,10 @@ struct Item {
 class Context {
  public:
   Firing firing;
-  std::uint64_t firings_in_step = 1;  // of this stage in this step: the global denominator's count
-  std::vector<Item> inputs;           // one for each input channel, in the stage's order
-  std::vector<Item> outputs;          // to be filled: one for each output channel
-  std::stop_token stop;               // for waits inside the stage
-  std::function<bool()> stopping;     // whether the run is being stopped; cheap
+  std::vector<Item> inputs;        // one for each input channel, in the stage's order
+  std::vector<Item> outputs;       // to be filled: one for each output channel
+  std::stop_token stop;            // for waits inside the stage
+  std::function<bool()> stopping;  // whether the run is being stopped; cheap
 
   template <typename T>
   const T& input(std::size_t index = 0) const {
@@ -60,8 +59,9 @@ class Context {
   }
 };
 
-// A stage's work. A source (no inputs, and after no stage of its step) returns false where there is
-// no further batch; others return true.
+// A stage's work. A source returns false where there is no further batch; others return true.
+// Sources are the stages without inputs, but for those that come after others in their step or have
+// no outputs either and come after earlier steps.
 using StageFunction = std::function<bool(Context&)>;
 
 struct ExecutorOptions {
@@ -70,9 +70,11 @@ struct ExecutorOptions {
       cores;  // resource -> cores its thread is pinned to; absent: not pinned
   double watchdog_seconds = 30;
   bool stop_on_hang = true;
-  std::function<void(const std::string&)> on_hang;  // default: stderr
-  std::function<void(std::uint64_t step)>
-      on_step;  // after each completed step, in order; under no lock
+  // In the watchdog's thread. Default: stderr, where the run goes on (without stop_on_hang).
+  std::function<void(const std::string&)> on_hang;
+  // After each completed step, in order, one call at a time, under no lock: in the worker thread
+  // whose firing completed it, while other workers may already run stages of later steps.
+  std::function<void(std::uint64_t step)> on_step;
   std::function<void(const std::string& resource)>
       on_worker_start;  // in the worker's thread, e.g. to set thread counts
 };

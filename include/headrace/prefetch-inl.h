@@ -25,10 +25,10 @@ Prefetch<Batch>::~Prefetch() {
 
 template <typename Batch>
 void Prefetch<Batch>::produce(std::stop_token stop) {
-  name_thread(options_.name);
-  lower_priority(options_.nice);
   std::uint64_t made = 0;
   try {
+    name_thread(options_.name);
+    lower_priority(options_.nice);
     while (true) {
       tokens_.acquire();
       if (stop.stop_requested()) return;

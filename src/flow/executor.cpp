@@ -1,6 +1,6 @@
 #include "headrace/executor.h"
 
-#include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "flow/executor_state.h"
@@ -11,7 +11,9 @@ namespace headrace {
 
 TraceHeader trace_header(const Plan& plan, const ScheduleText& schedule) {
   TraceHeader header;
-  header.plan_hash = plan_hash(plan);
+  Plan ran = plan;
+  ran.schedule = schedule;
+  header.plan_hash = plan_hash(ran);
   header.schedule = schedule.name;
   for (const ResourceKind kind : {ResourceKind::device, ResourceKind::host})
     for (const Resource& resource : plan.resources)
@@ -53,8 +55,12 @@ Outcome Executor::run() {
           state.options.watchdog_seconds, [&] { return state.stuck(); },
           [&] { state.report_hang(); });
     std::vector<std::jthread> threads;
-    for (State::Worker& worker : state.workers)
-      threads.emplace_back([&state, &worker] { state.work(worker); });
+    try {
+      for (State::Worker& worker : state.workers)
+        threads.emplace_back([&state, &worker] { state.work(worker); });
+    } catch (const std::system_error& error) {
+      state.refuse_to_start(error.what());
+    }
   }  // joins the workers, then the watchdog
   return state.end();
 }

@@ -93,7 +93,7 @@ void Executor::State::report_hang() {
   try {
     if (options.on_hang) {
       options.on_hang(message);
-    } else {
+    } else if (!options.stop_on_hang) {
       std::fprintf(stderr, "headrace: %s\n", message.c_str());
     }
     lock.lock();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "flow/wait_graph.h"
+#include "plan/validate.h"
 
 namespace headrace {
 namespace {
@@ -45,7 +46,7 @@ Error seen_from(const std::string& context) {
 Executor::State::State(Plan plan_, const ScheduleText& schedule,
                        std::map<std::string, StageFunction> functions_, ExecutorOptions options_,
                        Recorder* recorder_)
-    : plan(std::move(plan_)),
+    : plan(validated(std::move(plan_))),
       graph(plan),
       options(std::move(options_)),
       recorder(recorder_),
@@ -54,7 +55,6 @@ Executor::State::State(Plan plan_, const ScheduleText& schedule,
       holds(plan.stages.size()),
       items(plan.channels.size()),
       running(plan.resources.size(), nullptr) {
-  validate(plan, "plan " + plan.name);
   check_runs(plan, schedule_edges(plan, schedule));
   std::set<std::size_t> owners;
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
@@ -99,6 +99,15 @@ void Executor::State::request_stop() {
   // With the lock, so that no worker is between its look at the stop source and its wait.
   const Lock lock(mutex);
   changed.notify_all();
+}
+
+void Executor::State::refuse_to_start(const char* why) {
+  Lock lock(mutex);
+  fail_with(
+      lock,
+      Error(ErrorCode::resource, fmt::format("cannot start the {} worker threads of plan {}: {}",
+                                             workers.size(), plan.name, why)),
+      true);
 }
 
 void Executor::State::work(Worker& worker) {
@@ -149,7 +158,7 @@ void Executor::State::fire(Lock& lock, Running& self) {
   lock.lock();
 
   const Stage& stage = plan.stages[firing.stage];
-  if (!more && !is_source(firing.stage))
+  if (!more && !graph.is_source(firing.stage))
     fail(ErrorCode::internal, "returned false, but only a source ends the stream");
   if (more && context.outputs.size() != stage.outputs.size())
     fail(ErrorCode::internal, "gave {} outputs for {} channels", context.outputs.size(),
@@ -169,7 +178,6 @@ Context Executor::State::take_inputs(const Firing& firing) {
   const std::vector<std::uint64_t> sequences = progress.start(firing);
   Context context;
   context.firing = firing;
-  context.firings_in_step = progress.firings_in_step(firing.stage, firing.step);
   context.outputs.resize(node.outputs.size());
   context.stop = stop.get_token();
   context.stopping = [token = context.stop] { return token.stop_requested(); };
@@ -209,18 +217,13 @@ void Executor::State::handle_failure(Lock& lock, const Firing& firing) {
   const Error failure = seen_from(
       fmt::format("stage {}, replica {}, step {}", stage.name, firing.replica, firing.step));
   const bool gave_up = stopped() && failure.code() == ErrorCode::cancelled;
-  const bool source = is_source(firing.stage);
+  const bool source = graph.is_source(firing.stage);
   if (!gave_up) fail_with(lock, failure, !source);
   if (source && !stopped()) {
     failed_at.try_emplace(firing.stage, firing.sequence);
     progress.end_of_stream(firing);
   }
   let_go(firing);
-}
-
-// A stage such as `sync`, without channels but after others, is none.
-bool Executor::State::is_source(std::size_t stage) const {
-  return graph.predecessors(stage).empty();
 }
 
 bool Executor::State::failed_before(const Firing& firing) const {

@@ -45,6 +45,7 @@ struct Executor::State {
   void begin();   // the clock of the run
   Outcome end();  // after all workers have joined: throws the first error
   void request_stop();
+  void refuse_to_start(const char* why);  // the system gives no further thread
 
   // A worker's life: starts what may start on its resource until nothing is left or the run stops.
   void work(Worker& worker);
@@ -82,7 +83,6 @@ struct Executor::State {
   void fail_with(Lock& lock, const Error& failure, bool stops);
 
   const std::vector<std::size_t>& held_by(const Firing& firing) const;
-  bool is_source(std::size_t stage) const;
   bool failed_before(const Firing& firing) const;
   bool stopped() const { return stop.stop_requested(); }
   std::int64_t now_ns() const { return recorder != nullptr ? recorder->now_ns() : 0; }

@@ -39,7 +39,9 @@ std::string send_words(const Plan& plan, const Progress& progress, const Firing&
 }
 
 void check_runs(const Plan& plan, const std::vector<Edge>& edges) {
-  // A pipeline is full, and every capacity met, once its first batch has gone through all stages.
+  // A firing only ever waits for work of its own or an earlier step, and in the same way in each
+  // step. So what gets stuck is stuck once all stages work at once, each at most a step behind the
+  // one before it.
   Progress progress(plan, edges, plan.stages.size() + 2);
   std::vector<Held> held;
   bool moved = true;
@@ -66,8 +68,7 @@ void check_runs(const Plan& plan, const std::vector<Edge>& edges) {
                            wait_words(plan, progress, resource));
   fail(ErrorCode::bad_input,
        "plan {} cannot run under this schedule: after {} steps everything waits; raise the "
-       "capacities "
-       "or change the edges:{}",
+       "capacities or change the edges:{}",
        plan.name, progress.steps_completed(), graph);
 }
 

@@ -305,7 +305,50 @@ TEST(Executor, ALongStageIsNotAHang) {
   EXPECT_EQ(executor.run(), Outcome::finished);
 }
 
+// It follows the step before, and the run ends with it; its error stops the run like any other.
+TEST(Executor, AStageAfterEarlierStepsIsNoSource) {
+  Plan plan = training(1, 2);
+  plan.resources.push_back({"disk", ResourceKind::host});
+  plan.stages.push_back({.name = "save", .on = {"disk"}, .after = {{"sync", 1}}});
+  for (const std::string& name : standard_schedules()) {
+    Counting counting(5);
+    Executor executor(plan, schedule(name), counting.functions(plan), {});
+    EXPECT_EQ(executor.run(), Outcome::finished);
+    EXPECT_EQ(counting.seen("save"), upto(6));
+    EXPECT_EQ(executor.steps_completed(), 5u);
+
+    Counting failing(UINT64_MAX);
+    failing.before = [](const std::string& stage, const Context& context) {
+      if (stage == "save" && context.firing.step == 3) fail(ErrorCode::io, "the disk is full");
+    };
+    EXPECT_THROW(Executor(plan, schedule(name), failing.functions(plan), {}).run(), Error);
+  }
+}
+
+TEST(Executor, TheTracesHashIsThatOfThePlanAsRun) {
+  Plan plan = training(1, 2);
+  const TraceHeader header = trace_header(plan, schedule("async"));
+  plan.schedule = schedule("async");
+  for (Stage& stage : plan.stages) stage.cost = Cost::of(0.5);
+  EXPECT_EQ(header.plan_hash, plan_hash(parse_plan(write_plan(plan), "plan.yaml")));
+}
+
+TEST(Executor, AHangThatEndsTheRunIsToldOnce) {
+  Plan plan = training(1, 4);
+  for (Stage& stage : plan.stages) stage.per_step = 2;
+  plan.channels[1].bytes = 1;
+  Counting counting(100);
+  Executor executor(plan, schedule("lockstep"), counting.functions(plan),
+                    {.watchdog_seconds = 0.2});
+  ::testing::internal::CaptureStderr();
+  EXPECT_THROW(executor.run(), Error);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(Executor, RefusesWhatCannotRun) {
+  Plan unknown = training(1, 1);
+  unknown.stages[1].on = {"nowhere"};
+  EXPECT_THROW(Executor(unknown, schedule("async"), Counting(1).functions(unknown), {}), Error);
   Plan plan = training(1, 1);
   Counting counting(1);
   auto functions = counting.functions(plan);
