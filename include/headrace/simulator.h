@@ -41,15 +41,10 @@ struct SimulateOptions {
   bool keep_spans = true;  // spans and waits; without them a million events take about a second
 };
 
-// Error(bad_input) where a stage has no cost; Error(hang) with the wait-for graph where it
-// deadlocks.
+// Error(bad_input) where the plan is invalid, a stage has no cost or steps is 0; Error(hang) with
+// the wait-for graph where it deadlocks.
 Simulation simulate(const Plan& plan, const ScheduleText& schedule,
                     const SimulateOptions& options = {});
-
-// Error(bad_input) with the wait-for graph where the plan gets stuck under the schedule whatever
-// its costs, e.g. a channel of one item before a barrier that waits for two. The executor calls it
-// first.
-void refuse_deadlock(const Plan& plan, const ScheduleText& schedule);
 
 // Seconds per step that no schedule of this plan can beat: the largest of each device's own work
 // per step, each lock's, and the longest dependency cycle through data, `after`, capacities and the

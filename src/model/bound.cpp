@@ -113,6 +113,7 @@ double slower_cycle(const std::vector<Constraint>& edges, std::size_t nodes, dou
 }  // namespace
 
 double bound(const Plan& plan) {
+  validate(plan, "plan " + plan.name);
   for (const Stage& stage : plan.stages)
     if (!stage.cost.known())
       fail(ErrorCode::bad_input, "stage {} has no cost; write for example `cost: 1.1 s`",

@@ -8,9 +8,9 @@
 
 namespace headrace {
 
-class Draw {
+class CostDraw {
  public:
-  Draw(const Stage& stage, std::uint64_t seed, std::uint64_t stage_index)
+  CostDraw(const Stage& stage, std::uint64_t seed, std::uint64_t stage_index)
       : cost_(stage.cost), key_(mix(seed) ^ mix(stage_index + 1)) {}
 
   double draw(std::uint64_t sequence) const {

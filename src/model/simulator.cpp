@@ -251,7 +251,7 @@ class Simulator {
   const Graph graph_;
   const SimulateOptions options_;
   Progress progress_;
-  std::vector<Draw> costs_;                             // of each stage
+  std::vector<CostDraw> costs_;                         // of each stage
   std::vector<std::vector<std::size_t>> shares_;        // of each stage: shared resources
   std::vector<std::size_t> workers_;                    // devices and hosts
   std::vector<Work> work_;                              // of each resource, as owner
@@ -272,25 +272,12 @@ class Simulator {
 
 Simulation simulate(const Plan& plan, const ScheduleText& schedule,
                     const SimulateOptions& options) {
-  const double fastest = bound(plan);  // refuses stages without a cost
+  if (options.steps == 0)
+    fail(ErrorCode::bad_input, "a simulation of 0 steps; simulated sources do not end: ask for 1");
+  const double fastest = bound(plan);  // refuses what is invalid, and stages without a cost
   Simulation simulation = Simulator(plan, schedule, options).run();
   simulation.bound_seconds = fastest;
   return simulation;
-}
-
-void refuse_deadlock(const Plan& plan, const ScheduleText& schedule) {
-  Plan untimed = plan;
-  for (Stage& stage : untimed.stages) stage.cost = Cost::of(0);
-  std::uint64_t steps = 4;  // what is stuck is stuck once channels and lags are filled
-  for (const Channel& channel : plan.channels)
-    steps = std::max(steps, std::min<std::uint64_t>(channel.items, 64) + 4);
-  try {
-    Simulator(untimed, schedule, {steps, 0, false}).run();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::hang) throw;
-    fail(ErrorCode::bad_input, "the plan can never run under {}: {}; raise the channel's items",
-         schedule.name, error.what());
-  }
 }
 
 }  // namespace headrace
