@@ -32,7 +32,8 @@ class Sha256 {
 std::string sha256_hex(std::span<const std::byte> bytes);
 std::string sha256_hex(std::string_view bytes);
 
-// Of a whole file, read in pieces. Error(io) names the file where it cannot be read.
+// Of a whole file, read in pieces. Error(bad_input) names a file that cannot be opened, Error(io)
+// one that cannot be read.
 std::string sha256_file(const std::string& path);
 
 }  // namespace headrace

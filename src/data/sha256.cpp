@@ -3,12 +3,9 @@
 #include <openssl/evp.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <vector>
 
 #include "headrace/error.h"
+#include "plan/files.h"
 
 namespace headrace {
 
@@ -53,15 +50,8 @@ std::string sha256_hex(std::string_view bytes) {
 }
 
 std::string sha256_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (!file) fail(ErrorCode::io, "{}: cannot be opened: {}", path, std::strerror(errno));
-  std::vector<char> buffer(1 << 20);
   Sha256 sha;
-  while (std::size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get()))
-    sha.update(std::string_view(buffer.data(), n));
-  if (std::ferror(file.get()))
-    fail(ErrorCode::io, "{}: cannot be read: {}", path, std::strerror(errno));
+  read_pieces(path, [&](std::string_view piece) { sha.update(piece); });
   return sha.hex();
 }
 

@@ -91,7 +91,7 @@ class TraceParser {
     span.kind = kind(text(event, "cat"));
     span.start_ns = number(args, "t_ns");
     const std::int64_t duration = number(args, "dur_ns");
-    if (std::abs(span.start_ns) > kMaxNs)
+    if (span.start_ns < -kMaxNs || span.start_ns > kMaxNs)
       refuse("t_ns is out of range", std::to_string(span.start_ns));
     if (duration < 0 || duration > kMaxNs)
       refuse("dur_ns is out of range", std::to_string(duration));

@@ -206,6 +206,12 @@ TEST(Manifest, ComesBackFromJson) {
   EXPECT_EQ(back.files, manifest.files);
   EXPECT_EQ(back.id(), manifest.id());
   EXPECT_THROW(nlohmann::json({{"files", {{{"path", 1}}}}}).get<Manifest>(), Error);
+  for (const nlohmann::json& size :
+       {nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json(true)}) {
+    nlohmann::json wrong = manifest;
+    wrong["files"][0]["size"] = size;
+    EXPECT_THROW(wrong.get<Manifest>(), Error) << size;
+  }
 }
 
 TEST(HeldOut, IsFivePercentOfTheNames) {

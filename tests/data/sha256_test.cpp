@@ -37,12 +37,12 @@ TEST(Sha256, AFileIsItsBytesAndAnAbsentOneIsNamed) {
   const std::string bytes((1 << 20) + 7, '\0');  // more than one read
   folder.write("zeros", bytes);
   EXPECT_EQ(sha256_file(folder / "zeros"), sha256_hex(bytes));
-  for (const std::string& bad : {folder / "absent", folder.path()}) {
+  for (const std::string& bad : {folder / "absent", folder.path(), std::string("/dev/zero")}) {
     try {
       sha256_file(bad);
       ADD_FAILURE() << bad;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::io);
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
       EXPECT_EQ(std::string(error.what()).find(bad), 0u) << error.what();
     }
   }

@@ -105,6 +105,8 @@ TEST_F(TraceReader, RefusesWhatIsNotOurs) {
   EXPECT_NE(with("\"tid\":1,\"args\":{\"device\"", "\"tid\":2,\"args\":{\"device\"").find("tid"),
             std::string::npos);
   EXPECT_NE(with("\"dur_ns\":15", "\"dur_ns\":-1").find("dur_ns"), std::string::npos);
+  EXPECT_NE(with("\"t_ns\":-5", "\"t_ns\":-9223372036854775808").find("out of range"),
+            std::string::npos);
   EXPECT_NE(with("\"t_ns\":-5", "\"t_ns\":1e30").find("t_ns"), std::string::npos);
   EXPECT_NE(with("\"ph\":\"X\"", "\"ph\":\"X").find("not an event"), std::string::npos);
   EXPECT_THROW(read_trace("/absent.json"), Error);
