@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-class Objective : public ::testing::Test {
+class SlotLosses : public ::testing::Test {
  protected:
   // Random hidden states of the blocks, and the losses that a plain softmax over `logits` gives
   // them.
@@ -51,7 +51,7 @@ class Objective : public ::testing::Test {
   DraftBatch batch_ = make_batch(model_.config, {12, 9}, {{1, 4, 10}, {2, 7}}, 22);
 };
 
-TEST_F(Objective, DPaceWeighsASlotByWhatIsStillToBeAccepted) {
+TEST_F(SlotLosses, DPaceWeighsASlotByWhatIsStillToBeAccepted) {
   const Tensor hidden = random_hidden(1);
   constexpr double a = 0.3;
   Plain expected;
@@ -71,7 +71,7 @@ TEST_F(Objective, DPaceWeighsASlotByWhatIsStillToBeAccepted) {
   EXPECT_NEAR(result.denominator, expected.denominator, 1e-12);
 }
 
-TEST_F(Objective, WithEveryTokenAPartOfTheHeadIsTheWholeHead) {
+TEST_F(SlotLosses, WithEveryTokenAPartOfTheHeadIsTheWholeHead) {
   const Tensor hidden = random_hidden(2).requires_grad_(),
                again = hidden.detach().clone().requires_grad_();
   const std::vector<std::int32_t> tokens{0, 1};
@@ -95,7 +95,7 @@ TEST_F(Objective, WithEveryTokenAPartOfTheHeadIsTheWholeHead) {
 
 // The drawn tokens stand for all others: the loss equals that of a softmax whose drawn logits carry
 // the bias and whose other logits are gone.
-TEST_F(Objective, DrawnTokensCarryTheWeightOfTheOthers) {
+TEST_F(SlotLosses, DrawnTokensCarryTheWeightOfTheOthers) {
   const Tensor hidden = random_hidden(3);
   std::vector<std::int32_t> tokens;
   for (std::int64_t r = 0; r < 2; ++r)
@@ -116,7 +116,7 @@ TEST_F(Objective, DrawnTokensCarryTheWeightOfTheOthers) {
               expected, 1e-9);
 }
 
-TEST(ExpectedTau, IsOnePlusTheAcceptedPrefixes) {
+TEST(TauExpected, IsOnePlusTheAcceptedPrefixes) {
   EXPECT_DOUBLE_EQ(expected_tau({}), 1);
   EXPECT_DOUBLE_EQ(expected_tau({0.5, 0.5, 0}), 1.75);
 }
