@@ -1,5 +1,8 @@
 #include "train/memory_plan.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "headrace/error.h"
 #include "headrace/quantity.h"
 #include "nn/precision.h"
@@ -17,35 +20,52 @@ std::uint64_t parameters_of_layer(const LlamaShape& s) {
 }  // namespace
 
 std::uint64_t MemoryPlan::total() const {
-  return runtime + target + drafters + features + activations + evaluation;
+  return runtime + drafters + std::max(target + features + activations, evaluation);
 }
 
 MemoryPlan planned_memory(const DflashSession& session) {
   const DflashOptions& o = session.options;
   const LlamaShape& shape = session.drafter.target;
-  const std::uint64_t element = native_precision() == Precision::bf16 ? 2 : 4;
+  const std::uint64_t element = session.precision == Precision::bf16 ? 2 : 4;
   const auto hidden = static_cast<std::uint64_t>(shape.hidden),
              ffn = static_cast<std::uint64_t>(shape.ffn),
              vocab = static_cast<std::uint64_t>(shape.vocab);
   const std::uint64_t tokens = o.batch * o.length, slots = o.batch * o.anchors * o.block;
+  // Tied: the embedding is the head.
+  const bool untied = std::ranges::find(session.file.tensors(), "output.weight",
+                                        &GgufTensor::name) != session.file.tensors().end();
+  const std::uint64_t heads = untied ? 2 : 1;
   const std::uint64_t target_parameters =
-      static_cast<std::uint64_t>(shape.layers) * parameters_of_layer(shape) + vocab * hidden;
+      static_cast<std::uint64_t>(shape.layers) * parameters_of_layer(shape) +
+      heads * vocab * hidden;
   const std::uint64_t drafter_parameters =
       o.layers * parameters_of_layer(shape) + o.taps * hidden * hidden;
 
   MemoryPlan plan;
-  plan.runtime = 420 * kMiB;
+  plan.runtime = 500 * kMiB;
+  // fp32: master, two moments, one gradient a replica and their sum; working copies and their gradients in the
+  // training precision. The frozen head and embedding stay in that precision too.
+  plan.drafters =
+      drafter_parameters * (16 + o.drafters * (4 + 2 * element)) + heads * vocab * hidden * element;
   plan.target = target_parameters * element + o.targets * tokens * (6 * hidden + 3 * ffn) * 4;
-  // fp32: master, two moments, one gradient a replica and their sum; working copies and their
-  // gradients in the training precision.
-  plan.drafters = drafter_parameters * (16 + o.drafters * (4 + 2 * element));
-  plan.features =
-      tokens * o.taps * hidden * element * (o.depth * o.drafters + o.targets + o.drafters);
-  // A layer keeps about 12 rows of the hidden size and 4 of the FFN for backward; the head a chunk
-  // of logits.
+  plan.features = session.feature_bytes() * (o.depth * o.drafters + o.targets + o.drafters);
+  // A layer keeps about 12 rows of the hidden size and 4 of the FFN for backward; the head a chunk of logits.
+  const std::uint64_t softmax =
+      o.head_tokens > 0 ? std::min(vocab, o.head_tokens + o.head_drawn + tokens) : vocab;
   plan.activations = o.drafters * (o.layers * (slots + tokens) * (12 * hidden + 4 * ffn) * element +
-                                   512 * vocab * (4 + element));
-  if (o.evaluate) plan.evaluation = target_parameters * 4 + 128 * kMiB;
+                                   256 * softmax * (4 + element));
+  if (o.evaluate) {
+    // 32 sequences of 96 and 48 tokens at a time, features of 128 sequences, 8 of them proposed for at a time.
+    constexpr std::uint64_t kAtOnce = 32, kPositions = 144, kSequences = 128;
+    const std::uint64_t cache =
+        kAtOnce * kPositions *
+        static_cast<std::uint64_t>(shape.layers * shape.kv_heads * shape.head_dim) * 2 * 4;
+    const std::uint64_t features = kSequences * kPositions * o.taps * hidden * element;
+    const std::uint64_t buffers =
+        kAtOnce * kPositions * (6 * hidden + 3 * ffn) * 4 + 512 * vocab * 4;
+    const std::uint64_t file = std::filesystem::file_size(session.target_path);
+    plan.evaluation = target_parameters * 4 + cache + features + buffers + file;
+  }
   return plan;
 }
 
@@ -56,12 +76,12 @@ void check_memory(const DflashSession& session) {
   if (plan.total() <= limit) return;
   const auto mib = [](std::uint64_t bytes) { return fmt::format("{} MiB", bytes / kMiB); };
   fail(ErrorCode::bad_input,
-       "--memory {} does not suffice: {} are needed (runtime {}, target {}, drafters {}, features "
-       "{}, "
-       "activations {}, evaluation {}); lower --batch, --anchors, --depth or --layers, or give "
-       "--no-evaluate",
-       format_bytes(limit), mib(plan.total()), mib(plan.runtime), mib(plan.target),
-       mib(plan.drafters), mib(plan.features), mib(plan.activations), mib(plan.evaluation));
+       "--memory {} does not suffice: {} are needed (always: runtime {}, drafters {}; training: "
+       "target {}, features {}, "
+       "activations {}; then evaluation {}); lower --batch, --anchors, --depth or --layers, or "
+       "give --no-evaluate",
+       format_bytes(limit), mib(plan.total()), mib(plan.runtime), mib(plan.drafters),
+       mib(plan.target), mib(plan.features), mib(plan.activations), mib(plan.evaluation));
 }
 
 }  // namespace headrace
