@@ -95,7 +95,7 @@ TEST_F(Command, WrongUsageIsStatus2WithOneLineAndAHint) {
   const Result missing = headrace("predict /nowhere/plan.yaml");
   EXPECT_EQ(missing.status, 2);
   EXPECT_EQ(missing.output,
-            "headrace: /nowhere/plan.yaml: cannot open: No such file or directory\n");
+            "headrace: /nowhere/plan.yaml: cannot be opened: No such file or directory\n");
 }
 
 TEST_F(Command, HelpAndVersion) {
