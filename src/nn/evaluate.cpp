@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLoopTokens = 16, kLoopPeriod = 8;
 // A ragged batch of so many sequences reads the weights once a token; more of them cost memory.
-constexpr std::int64_t kContinuedAtOnce = 32, kProposedAtOnce = 8;
+constexpr std::int64_t kContinuedAtOnce = 16, kProposedAtOnce = 8;
 
 bool ends_in_loop(std::span<const std::int32_t> tokens) {
   if (tokens.size() < kLoopTokens) return false;

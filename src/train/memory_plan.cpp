@@ -55,8 +55,8 @@ MemoryPlan planned_memory(const DflashSession& session) {
   plan.activations = o.drafters * (o.layers * (slots + tokens) * (12 * hidden + 4 * ffn) * element +
                                    256 * softmax * (4 + element));
   if (o.evaluate) {
-    // 32 sequences of 96 and 48 tokens at a time, features of 128 sequences, 8 of them proposed for at a time.
-    constexpr std::uint64_t kAtOnce = 32, kPositions = 144, kSequences = 128;
+    // 16 sequences of 96 and 48 tokens at a time, features of 128 sequences, 8 of them proposed for at a time.
+    constexpr std::uint64_t kAtOnce = 16, kPositions = 144, kSequences = 128;
     const std::uint64_t cache =
         kAtOnce * kPositions *
         static_cast<std::uint64_t>(shape.layers * shape.kv_heads * shape.head_dim) * 2 * 4;
