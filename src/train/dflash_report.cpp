@@ -40,16 +40,15 @@ nlohmann::ordered_json devices_json(const DflashRun& run) {
 
 // Keys of a run that both outcomes share.
 nlohmann::ordered_json run_json(const DflashRun& run) {
-  return {
-      {"steps", run.steps},
-      {"seconds", run.seconds},
-      {"step_seconds_p50", run.step_seconds_p50},
-      {"bound_seconds", run.bound_seconds},
-      {"tokens_per_second", run.seconds > 0 ? static_cast<double>(run.tokens) / run.seconds : 0.0},
-      {"schedule", run.name},
-      {"loss_first", run.loss_first},
-      {"loss_last", run.loss_last},
-      {"weights_sha256", run.weights_sha256}};
+  return {{"steps", run.steps},
+          {"seconds", run.seconds},
+          {"step_seconds_p50", run.step_seconds_p50},
+          {"bound_seconds", run.bound_seconds},
+          {"tokens_per_second", run.tokens_per_second()},
+          {"schedule", run.name},
+          {"loss_first", run.loss_first},
+          {"loss_last", run.loss_last},
+          {"weights_sha256", run.weights_sha256}};
 }
 
 ReportChart loss_chart(const std::vector<StepLog>& log) {
@@ -185,10 +184,10 @@ nlohmann::ordered_json to_json(const DflashOutcome& outcome) {
 
 std::string to_text(const DflashOutcome& outcome) {
   const DflashRun& run = outcome.run;
-  std::string text = fmt::format(
-      "{} steps in {:.1f} s, {} a step (bound {}), {:.0f} tokens/s, schedule {}\n", run.steps,
-      run.seconds, format_seconds(run.step_seconds_p50, 3), format_seconds(run.bound_seconds, 3),
-      run.seconds > 0 ? static_cast<double>(run.tokens) / run.seconds : 0.0, run.name);
+  std::string text =
+      fmt::format("{} steps in {:.1f} s, {} a step (bound {}), {:.0f} tokens/s, schedule {}\n",
+                  run.steps, run.seconds, format_seconds(run.step_seconds_p50, 3),
+                  format_seconds(run.bound_seconds, 3), run.tokens_per_second(), run.name);
   text += fmt::format("loss {:.3f} -> {:.3f}, peak memory {:.2f} GiB, weights {:.12}\n",
                       run.loss_first, run.loss_last,
                       static_cast<double>(peak_memory_bytes()) / (1u << 30), run.weights_sha256);
@@ -223,9 +222,7 @@ Report to_report(const DflashSession& session, const DflashOutcome& outcome) {
       {"steps", std::to_string(run.steps), fmt::format("{} schedule", run.name)},
       {"step", format_seconds(run.step_seconds_p50, 3),
        fmt::format("bound {}", format_seconds(run.bound_seconds, 3))},
-      {"tokens/s",
-       fmt::format("{:.0f}", run.seconds > 0 ? static_cast<double>(run.tokens) / run.seconds : 0.0),
-       "of the target's input"},
+      {"tokens/s", fmt::format("{:.0f}", run.tokens_per_second()), "of the target's input"},
       {"loss", fmt::format("{:.3f}", run.loss_last), fmt::format("from {:.3f}", run.loss_first)},
       {"peak memory",
        fmt::format("{:.2f} GiB", static_cast<double>(peak_memory_bytes()) / (1u << 30)),

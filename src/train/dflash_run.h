@@ -29,6 +29,10 @@ struct DflashRun {
   std::vector<Span> spans;
   Accounting accounting;
   Plan plan;  // with measured costs
+
+  double tokens_per_second() const {
+    return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+  }
 };
 
 // Steps between the trainer's present step and `until` (0: to the end of the data). `on_step` is

@@ -18,8 +18,5 @@ std::uint64_t status_field(const std::string& key) {
 std::uint64_t peak_memory_bytes() {
   return status_field("VmHWM:");
 }
-std::uint64_t resident_memory_bytes() {
-  return status_field("VmRSS:");
-}
 
 }  // namespace headrace

@@ -1,11 +1,10 @@
-// What a run needs, and what it used. Bytes.
+// What a run used. Bytes.
 #pragma once
 
 #include <cstdint>
 
 namespace headrace {
 
-std::uint64_t peak_memory_bytes();      // of this process so far: VmHWM
-std::uint64_t resident_memory_bytes();  // now: VmRSS
+std::uint64_t peak_memory_bytes();  // of this process so far: VmHWM
 
 }  // namespace headrace

@@ -29,7 +29,7 @@ HEADRACE_CLONES double sum_of_squares(const float* x, int64_t n) {
   for (int64_t begin = 0; begin < n; begin += chunk) {
     const float* from = x + begin;
     total += static_cast<double>(
-        wide_sum<float>(std::min(chunk, n - begin), [=](int64_t i) { return from[i] * from[i]; }));
+        sum<float>(std::min(chunk, n - begin), [=](int64_t i) { return from[i] * from[i]; }));
   }
   return total;
 }

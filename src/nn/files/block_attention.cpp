@@ -54,7 +54,7 @@ HEADRACE_INLINE void norm_and_rotate_backward(const HeadTransform<T>& t, const T
     dout[i + half] = high * t.cosine[i] - low * t.sine[i];
   }
   const A dot =
-      wide_sum<A>(t.head_dim, [&](int64_t i) { return dout[i] * load(t.weight[i]) * load(x[i]); });
+      sum<A>(t.head_dim, [&](int64_t i) { return dout[i] * load(t.weight[i]) * load(x[i]); });
   const A shrink = dot * scale * scale / static_cast<A>(t.head_dim);
   for (int64_t i = 0; i < t.head_dim; ++i) {
     dweight[i] += dout[i] * load(x[i]) * scale;
@@ -200,7 +200,7 @@ HEADRACE_CLONES void block_attention(const BlockAttentionShape& shape, const Blo
       work.fill_padding(b, scores, -std::numeric_limits<A>::infinity());
       const A largest = largest_of(scores, n);
       work.exponentiate(b, scores, largest);
-      const A total = wide_sum<A>(n, [=](int64_t i) { return scores[i]; });
+      const A total = sum<A>(n, [=](int64_t i) { return scores[i]; });
       for (int64_t i = 0; i < n; ++i) scores[i] *= A(1) / total;
       if (log_sums != nullptr) log_sums[work.log_sum_at(b, r)] = largest + std::log(total);
     }
@@ -242,7 +242,7 @@ HEADRACE_CLONES void block_attention_backward(const BlockAttentionShape& shape,
       A* __restrict dweights = &dscores[r * stride];
       work.exponentiate(b, weights, log_sums[work.log_sum_at(b, r)]);
       work.fill_padding(b, dweights, A(0));
-      const A mean = wide_sum<A>(n, [=](int64_t i) { return weights[i] * dweights[i]; });
+      const A mean = sum<A>(n, [=](int64_t i) { return weights[i] * dweights[i]; });
       for (int64_t i = 0; i < n; ++i) dweights[i] = weights[i] * (dweights[i] - mean);
     }
     // Transposed views of the weights and of their gradients: column i of the scores is key i.

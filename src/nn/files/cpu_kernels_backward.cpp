@@ -35,8 +35,8 @@ HEADRACE_CLONES void add_rms_norm_backward(const T* sum, const T* weight, const 
     const T* through = dsum == nullptr ? nullptr : dsum + r * width;
     T* __restrict to = dx + r * width;
     const A scale = inverse_rms(x, width, eps);
-    const A dot =
-        wide_sum<A>(width, [=](int64_t i) { return load(dy[i]) * load(weight[i]) * load(x[i]); });
+    const A dot = kernels::sum<A>(
+        width, [=](int64_t i) { return load(dy[i]) * load(weight[i]) * load(x[i]); });
     const A shrink = dot * scale * scale / static_cast<A>(width);
     for (int64_t i = 0; i < width; ++i) dweight[i] += load(dy[i]) * load(x[i]) * scale;
     for (int64_t i = 0; i < width; ++i) {

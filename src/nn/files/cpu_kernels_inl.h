@@ -68,10 +68,10 @@ HEADRACE_INLINE float sigmoid(float x) {
 }
 
 // sum of f(i) over [0, n) in 16 partial sums: the order that every vector width can follow.
-template <typename F>
-HEADRACE_INLINE float sum(std::int64_t n, F f) {
+template <typename A = float, typename F>
+HEADRACE_INLINE A sum(std::int64_t n, F f) {
   constexpr std::int64_t lanes = 16;
-  float partial[lanes] = {};
+  A partial[lanes] = {};
   const std::int64_t whole = n / lanes * lanes;
   for (std::int64_t i = 0; i < whole; i += lanes)
     for (std::int64_t j = 0; j < lanes; ++j) partial[j] += f(i + j);

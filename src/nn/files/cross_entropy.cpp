@@ -48,9 +48,9 @@ HEADRACE_CLONES int64_t argmax_row(const T* logits, int64_t n, const T* hidden, 
     for (int64_t i = begin; i < end; ++i) {
       if (load(logits[i]) < largest - margin) continue;
       const T* row = head + i * width;
-      const A value =
-          margin > 0 ? wide_sum<A>(width, [=](int64_t j) { return load(hidden[j]) * load(row[j]); })
-                     : static_cast<A>(load(logits[i]));
+      const A value = margin > 0
+                          ? sum<A>(width, [=](int64_t j) { return load(hidden[j]) * load(row[j]); })
+                          : static_cast<A>(load(logits[i]));
       if (best >= 0 && value <= best_value) continue;
       best = i;
       best_value = value;

@@ -26,25 +26,11 @@ HEADRACE_INLINE T narrow(Wide<T> x) {
   }
 }
 
-// sum of f(i) over [0, n) in 16 partial sums, in the order that every vector width can follow.
-template <typename A, typename F>
-HEADRACE_INLINE A wide_sum(std::int64_t n, F f) {
-  constexpr std::int64_t lanes = 16;
-  A partial[lanes] = {};
-  const std::int64_t whole = n / lanes * lanes;
-  for (std::int64_t i = 0; i < whole; i += lanes)
-    for (std::int64_t j = 0; j < lanes; ++j) partial[j] += f(i + j);
-  for (std::int64_t j = 0; whole + j < n; ++j) partial[j] += f(whole + j);
-  for (std::int64_t half = lanes / 2; half > 0; half /= 2)
-    for (std::int64_t j = 0; j < half; ++j) partial[j] += partial[j + half];
-  return partial[0];
-}
-
 // 1 / sqrt(mean of squares + eps).
 template <typename T>
 HEADRACE_INLINE Wide<T> inverse_rms(const T* x, std::int64_t width, double eps) {
   using A = Wide<T>;
-  const A squares = wide_sum<A>(width, [=](std::int64_t i) { return load(x[i]) * load(x[i]); });
+  const A squares = sum<A>(width, [=](std::int64_t i) { return load(x[i]) * load(x[i]); });
   return static_cast<A>(1.0 /
                         std::sqrt(static_cast<double>(squares) / static_cast<double>(width) + eps));
 }
