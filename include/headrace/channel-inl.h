@@ -1,7 +1,7 @@
 // Definitions of channel.h. Layer: flow.
 #pragma once
 
-#include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "headrace/channel.h"
@@ -10,183 +10,277 @@
 
 namespace headrace {
 
-template <typename T>
-BoundedChannel<T>::BoundedChannel(std::string name, ChannelLimits limits)
-    : name_(std::move(name)), limits_(limits) {
-  if (limits_.items == 0)
+// Stands in the channel's list of sleepers for as long as it lives. Its maker looks once more, after
+// the barrier, before it sleeps.
+template <typename T, template <typename, typename> class Ring, typename Sync>
+class BasicChannel<T, Ring, Sync>::Place {
+ public:
+  Place(BasicChannel& channel, Side side, typename Sync::Parker& parker, std::uint64_t bytes = 0)
+      : channel_(channel), side_(side), sleeper_{&parker, bytes} {
+    {
+      const Lock lock(channel_.mutex_);
+      channel_.sleepers_[side_].add(sleeper_);
+      channel_.count_sleepers();
+    }
+    Sync::heavy_fence();
+  }
+  ~Place() {
+    const Lock lock(channel_.mutex_);
+    if (sleeper_.queued) channel_.sleepers_[side_].remove(sleeper_);
+    channel_.count_sleepers();
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  BasicChannel& channel_;
+  const Side side_;
+  typename WaitList<Sync>::Sleeper sleeper_;
+};
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+BasicChannel<T, Ring, Sync>::BasicChannel(std::string name, ChannelLimits limits)
+    : name_(std::move(name)), ring_(checked(limits)) {}
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+const ChannelLimits& BasicChannel<T, Ring, Sync>::checked(const ChannelLimits& limits) const {
+  if (limits.items == 0)
     fail(ErrorCode::bad_input, "channel {}: a bound of 0 items admits nothing; give at least 1",
          name_);
+  if (limits.items > kMostItems)
+    fail(ErrorCode::bad_input, "channel {}: a bound of {} items; give at most {}", name_,
+         limits.items, kMostItems);
+  return limits;
 }
 
-template <typename T>
-Status BoundedChannel<T>::send(T&& item, std::uint64_t bytes, std::stop_token stop) {
-  return send_until(std::nullopt, Status::timed_out, item, bytes, stop);
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::send(T&& item, std::uint64_t bytes, StopToken stop) {
+  return send_until({}, item, bytes, stop);
 }
 
-template <typename T>
-Status BoundedChannel<T>::try_send(T&& item, std::uint64_t bytes) {
-  return send_until(std::chrono::steady_clock::time_point::min(), Status::would_block, item, bytes,
-                    {});
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::try_send(T&& item, std::uint64_t bytes) {
+  check_size(bytes);
+  return attempt_send(item, bytes);
 }
 
-template <typename T>
-Status BoundedChannel<T>::send_for(std::chrono::nanoseconds timeout, T&& item, std::uint64_t bytes,
-                                   std::stop_token stop) {
-  return send_until(std::chrono::steady_clock::now() + timeout, Status::timed_out, item, bytes,
-                    stop);
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::send_for(std::chrono::nanoseconds timeout, T&& item,
+                                             std::uint64_t bytes, StopToken stop) {
+  return send_until(Sync::after(timeout), item, bytes, stop);
 }
 
-template <typename T>
-Status BoundedChannel<T>::receive(T& item, std::stop_token stop) {
-  return receive_until(std::nullopt, Status::timed_out, item, stop);
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::receive(T& item, StopToken stop) {
+  return receive_until({}, stop, [&] { return attempt_receive(item); });
 }
 
-template <typename T>
-Status BoundedChannel<T>::try_receive(T& item) {
-  return receive_until(std::chrono::steady_clock::time_point::min(), Status::would_block, item, {});
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::try_receive(T& item) {
+  return attempt_receive(item);
 }
 
-template <typename T>
-Status BoundedChannel<T>::receive_for(std::chrono::nanoseconds timeout, T& item,
-                                      std::stop_token stop) {
-  return receive_until(std::chrono::steady_clock::now() + timeout, Status::timed_out, item, stop);
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::receive_for(std::chrono::nanoseconds timeout, T& item,
+                                                StopToken stop) {
+  return receive_until(Sync::after(timeout), stop, [&] { return attempt_receive(item); });
 }
 
-template <typename T>
-Status BoundedChannel<T>::receive_batch(std::vector<T>& items, std::size_t most,
-                                        std::stop_token stop) {
-  Lock lock(mutex_);
-  const Status status = wait(lock, can_receive_, "receive from", std::nullopt, Status::timed_out,
-                             stop, [&] { return readable(); });
-  if (status != Status::ok) return status;
-  if (entries_.empty()) return closed_status();
-  const std::size_t count = std::min(most, entries_.size());
-  items.reserve(items.size() + count);  // the only step that can fail, before anything is taken
-  for (std::size_t i = 0; i < count; ++i) items.push_back(take_front());
-  wake_senders(count);
-  return Status::ok;
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::receive_batch(std::vector<T>& items, std::size_t most,
+                                                  StopToken stop) {
+  const auto attempt = [&] {
+    const std::size_t before = items.size();
+    const std::size_t room = std::min<std::size_t>(most, ring_.items());
+    items.reserve(before + std::max<std::size_t>(room, 1));  // may fail: before anything is taken
+    Pop last = Pop::done;
+    while (items.size() < items.capacity() && items.size() - before < most) {
+      T item;
+      last = ring_.pop(item);
+      if (last != Pop::done) break;
+      items.push_back(std::move(item));
+    }
+    if (items.size() == before) return received(last);
+    look_for_sleepers();
+    return Status::ok;
+  };
+  return receive_until({}, stop, attempt);
 }
 
-template <typename T>
-void BoundedChannel<T>::close() {
-  const Lock lock(mutex_);
-  closed_ = true;
-  can_send_.notify_all();
-  can_receive_.notify_all();
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::receive_any(std::span<BasicChannel* const> channels, T& item,
+                                                std::size_t& index, StopToken stop) {
+  // A wake-up from one channel that finds an item in another belongs to whoever else sleeps there.
+  struct PassOn {
+    std::span<BasicChannel* const> channels;
+    ~PassOn() {
+      for (BasicChannel* channel : channels) channel->look_for_sleepers();
+    }
+  } const pass_on{channels};
+
+  std::vector<BasicChannel*> open;
+  const auto attempt = [&] {
+    open.clear();
+    for (std::size_t i = 1; i <= channels.size(); ++i) {
+      const std::size_t candidate = (index + i) % channels.size();
+      const Status status = channels[candidate]->attempt_receive(item);
+      if (status == Status::ok) {
+        index = candidate;
+        return status;
+      }
+      if (status == Status::would_block) open.push_back(channels[candidate]);
+    }
+    return open.empty() ? Status::closed : Status::would_block;
+  };
+  const auto sleep = [&] {
+    typename Sync::Parker parker;
+    std::deque<Place> places;
+    for (BasicChannel* channel : open) places.emplace_back(*channel, kReceiver, parker);
+    if (std::ranges::any_of(open, [](BasicChannel* channel) { return channel->can_receive(); }))
+      return;
+    const ThreadWait::Scope scope([&] {
+      std::string text = "receive from any of";
+      for (const BasicChannel* channel : open) text += " " + channel->describe() + ";";
+      return text;
+    });
+    park(parker, {}, stop);
+  };
+  return wait({}, stop, attempt, sleep);
 }
 
-template <typename T>
-void BoundedChannel<T>::close(std::exception_ptr error) {
+template <typename T, template <typename, typename> class Ring, typename Sync>
+void BasicChannel<T, Ring, Sync>::close() {
+  close(nullptr);
+}
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+void BasicChannel<T, Ring, Sync>::close(std::exception_ptr error) {
   const Lock lock(mutex_);
   if (!error_) error_ = std::move(error);
-  closed_ = true;
-  can_send_.notify_all();
-  can_receive_.notify_all();
+  ring_.close();
+  for (WaitList<Sync>& sleepers : sleepers_) sleepers.wake([](std::uint64_t) { return true; });
+  count_sleepers();
 }
 
-template <typename T>
-std::uint64_t BoundedChannel<T>::items() const {
-  const Lock lock(mutex_);
-  return entries_.size();
-}
-
-template <typename T>
-std::uint64_t BoundedChannel<T>::bytes() const {
-  const Lock lock(mutex_);
-  return bytes_;
-}
-
-template <typename T>
-bool BoundedChannel<T>::closed() const {
-  const Lock lock(mutex_);
-  return closed_;
-}
-
-template <typename T>
-std::string BoundedChannel<T>::describe() const {
-  const Lock lock(mutex_);
-  return describe_locked();
-}
-
-template <typename T>
-std::string BoundedChannel<T>::describe_locked() const {
-  std::string text = fmt::format("{}: {}/{} items", name_, entries_.size(), limits_.items);
-  if (limits_.bytes != 0)
-    text += fmt::format(", {} of {}", format_bytes(bytes_), format_bytes(limits_.bytes));
+template <typename T, template <typename, typename> class Ring, typename Sync>
+std::string BasicChannel<T, Ring, Sync>::describe() const {
+  std::string text = fmt::format("{}: {}/{} items", name_, items(), limits().items);
+  if (limits().bytes != 0)
+    text += fmt::format(", {} of {}", format_bytes(bytes()), format_bytes(limits().bytes));
   return text;
 }
 
-template <typename T>
-Status BoundedChannel<T>::send_until(Deadline deadline, Status at_deadline, T& item,
-                                     std::uint64_t bytes, const std::stop_token& stop) {
-  if (limits_.bytes != 0 && bytes > limits_.bytes)
+template <typename T, template <typename, typename> class Ring, typename Sync>
+void BasicChannel<T, Ring, Sync>::check_size(std::uint64_t bytes) const {
+  if (limits().bytes != 0 && bytes > limits().bytes) [[unlikely]]
     fail(ErrorCode::bad_input,
          "channel {}: an item of {} can never fit into its bound of {}; raise it", name_,
-         format_bytes(bytes), format_bytes(limits_.bytes));
-  Lock lock(mutex_);
-  const Status status = wait(lock, can_send_, "send to", deadline, at_deadline, stop,
-                             [&] { return closed_ || fits(bytes); });
-  if (status != Status::ok) return status;
-  if (closed_) return closed_status();
-  entries_.push_back({std::move(item), bytes});
-  bytes_ += bytes;
-  can_receive_.notify_one();
-  return Status::ok;
+         format_bytes(bytes), format_bytes(limits().bytes));
 }
 
-template <typename T>
-Status BoundedChannel<T>::receive_until(Deadline deadline, Status at_deadline, T& item,
-                                        const std::stop_token& stop) {
-  Lock lock(mutex_);
-  const Status status = wait(lock, can_receive_, "receive from", deadline, at_deadline, stop,
-                             [&] { return readable(); });
-  if (status != Status::ok) return status;
-  if (entries_.empty()) return closed_status();
-  item = take_front();
-  wake_senders(1);
-  return Status::ok;
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::attempt_send(T& item, std::uint64_t bytes) {
+  switch (ring_.push(item, bytes)) {
+    case Push::done:
+      look_for_sleepers();
+      return Status::ok;
+    case Push::full:
+      return Status::would_block;
+    case Push::overtaken:
+      look_for_sleepers();
+      return Status::would_block;
+    case Push::closed:
+      break;
+  }
+  return closed_status();
 }
 
-template <typename T>
-template <typename Ready>
-Status BoundedChannel<T>::wait(Lock& lock, std::condition_variable_any& condition, const char* verb,
-                               Deadline deadline, Status at_deadline, const std::stop_token& stop,
-                               Ready ready) {
-  if (ready()) return Status::ok;
-  if (deadline && *deadline <= std::chrono::steady_clock::now()) return at_deadline;
-  const ThreadWait::Scope scope([&] { return fmt::format("{} {}", verb, describe_locked()); });
-  if (deadline ? condition.wait_until(lock, stop, *deadline, ready)
-               : condition.wait(lock, stop, ready))
-    return Status::ok;
-  return stop.stop_requested() ? Status::stopped : at_deadline;
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::attempt_receive(T& item) {
+  const Pop outcome = ring_.pop(item);
+  if (outcome == Pop::done) look_for_sleepers();
+  return received(outcome);
 }
 
-template <typename T>
-bool BoundedChannel<T>::fits(std::uint64_t bytes) const {
-  return entries_.size() < limits_.items && (limits_.bytes == 0 || bytes <= limits_.bytes - bytes_);
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::received(Pop outcome) const {
+  if (outcome == Pop::done) return Status::ok;
+  return outcome == Pop::empty ? Status::would_block : closed_status();
 }
 
-template <typename T>
-T BoundedChannel<T>::take_front() {
-  T item = std::move(entries_.front().item);
-  bytes_ -= entries_.front().bytes;
-  entries_.pop_front();
-  return item;
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::send_until(const Deadline& deadline, T& item,
+                                               std::uint64_t bytes, const StopToken& stop) {
+  check_size(bytes);
+  const auto sleep = [&] {
+    typename Sync::Parker parker;
+    const Place place(*this, kSender, parker, bytes);
+    if (ring_.closed() || ring_.writable(bytes)) return;
+    const ThreadWait::Scope scope([&] { return "send to " + describe(); });
+    park(parker, deadline, stop);
+  };
+  return wait(
+      deadline, stop, [&] { return attempt_send(item, bytes); }, sleep);
 }
 
-// Waiting senders hold items of different sizes, so where bytes are bounded the one that notify_one
-// picks may be the one that does not fit.
-template <typename T>
-void BoundedChannel<T>::wake_senders(std::size_t freed) {
-  if (freed == 1 && limits_.bytes == 0) {
-    can_send_.notify_one();
-  } else {
-    can_send_.notify_all();
+template <typename T, template <typename, typename> class Ring, typename Sync>
+template <typename Attempt>
+Status BasicChannel<T, Ring, Sync>::receive_until(const Deadline& deadline, const StopToken& stop,
+                                                  Attempt attempt) {
+  const auto sleep = [&] {
+    typename Sync::Parker parker;
+    const Place place(*this, kReceiver, parker);
+    if (can_receive()) return;
+    const ThreadWait::Scope scope([&] { return "receive from " + describe(); });
+    park(parker, deadline, stop);
+  };
+  return wait(deadline, stop, attempt, sleep);
+}
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+template <typename Attempt, typename Sleep>
+Status BasicChannel<T, Ring, Sync>::wait(const Deadline& deadline, const StopToken& stop,
+                                         Attempt attempt, Sleep sleep) {
+  typename Sync::Spinner spinner;
+  while (true) {
+    const Status status = attempt();
+    if (status != Status::would_block) return status;
+    if (Sync::passed(deadline)) return Status::timed_out;
+    if (stop.stop_requested()) return Status::stopped;
+    if (!spinner.spin()) sleep();
   }
 }
 
-template <typename T>
-Status BoundedChannel<T>::closed_status() const {
+template <typename T, template <typename, typename> class Ring, typename Sync>
+void BasicChannel<T, Ring, Sync>::park(typename Sync::Parker& parker, const Deadline& deadline,
+                                       const StopToken& stop) {
+  const auto unpark = [&parker] { parker.unpark(); };
+  const typename Sync::template StopCallback<decltype(unpark)> on_stop(stop, unpark);
+  parker.park(deadline);
+}
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+void BasicChannel<T, Ring, Sync>::wake_sleepers() {
+  const Lock lock(mutex_);
+  if (ring_.readable()) sleepers_[kReceiver].wake_one();
+  // Items differ in size: all whose item fits may try.
+  if (limits().bytes != 0)
+    sleepers_[kSender].wake([&](std::uint64_t bytes) { return ring_.writable(bytes); });
+  else if (ring_.writable(0))
+    sleepers_[kSender].wake_one();
+  count_sleepers();
+}
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+void BasicChannel<T, Ring, Sync>::count_sleepers() {
+  const bool any = !sleepers_[kSender].empty() || !sleepers_[kReceiver].empty();
+  if (any != sleeping_.load(std::memory_order_relaxed))
+    sleeping_.store(any, std::memory_order_relaxed);
+}
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+Status BasicChannel<T, Ring, Sync>::closed_status() const {
+  const Lock lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   return Status::closed;
 }

@@ -1,10 +1,13 @@
 // A bounded channel between threads: bounded in items and in bytes. Layer: flow.
 //
+//   BoundedChannel<T>   any number of senders and receivers
+//   SpscChannel<T>      one sender and one receiver at a time, several times as fast
+//
 // Contract
-//   - Any number of senders and receivers; items leave in the order in which they entered.
+//   - Items leave in the order in which they entered.
 //   - An item handed over is never lost, one not handed over is never counted. A send that
-//     returns anything but Status::ok has not touched the caller's item; a receive that returns
-//     anything but Status::ok has not touched the caller's variable and has taken nothing.
+//     returns anything but Status::ok leaves the caller's item with the caller; a receive that
+//     returns anything but Status::ok has not touched the caller's variable and has taken nothing.
 //   - An item larger than the byte bound is refused at once with Error(bad_input), not a
 //     deadlock.
 //   - close(): senders get Status::closed; receivers drain what was sent and then get
@@ -12,104 +15,132 @@
 //     senders get it at once. Every later call gets the same answer. The first error wins, also
 //     over an earlier plain close().
 //   - Stop tokens: an operation that can go ahead at once does; one that has to wait returns
-//     Status::stopped when its token is triggered, at the latest when the lock is free.
-//   - No thread burns a core while it waits.
+//     Status::stopped once its token is triggered.
+//   - Waiting: some microseconds of looking again, then sleep. No thread burns a core while it
+//     waits, no wake-up is lost (see sync.h; tests/flow/explore goes through the interleavings).
+//   - Memory is allocated by the constructor alone. limits.items is allocated in full: large
+//     items belong behind a pointer.
 //   - Destruction: no operation may be running. Items still inside are destroyed.
-//   - Moving a T must not throw.
+//   - T: movable, without throwing.
 //
-// Nothing here promises a lock: items(), bytes() and closed() are snapshots that may be old when
-// read.
+// No sender or receiver is preferred: a large item may wait while smaller ones pass it. items(),
+// bytes() and closed() are snapshots that may be old when read.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <mutex>
-#include <optional>
-#include <stop_token>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "headrace/error.h"
+#include "headrace/ring.h"
+#include "headrace/sync.h"
+#include "headrace/wait_list.h"
 
 namespace headrace {
 
 enum class Status { ok, would_block, timed_out, stopped, closed };
 
-struct ChannelLimits {
-  std::uint64_t items = 1;  // >= 1
-  std::uint64_t bytes = 0;  // 0: unbounded
-};
+using ChannelLimits = RingLimits;
 
-template <typename T>
-class BoundedChannel {
+template <typename T, template <typename, typename> class Ring, typename Sync = RealSync>
+class BasicChannel {
+  static_assert(std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T>);
+
  public:
-  // `name` stands in messages and in the wait-for graph. Error(bad_input) where limits.items is 0.
-  BoundedChannel(std::string name, ChannelLimits limits);
-  BoundedChannel(const BoundedChannel&) = delete;
-  BoundedChannel& operator=(const BoundedChannel&) = delete;
+  using StopToken = typename Sync::StopToken;
+
+  // `name` stands in messages and in the wait-for graph. Error(bad_input) where limits.items is 0
+  // or above 2^32.
+  BasicChannel(std::string name, ChannelLimits limits);
+  BasicChannel(const BasicChannel&) = delete;
+  BasicChannel& operator=(const BasicChannel&) = delete;
 
   // Moves `item` in once it fits. `bytes`: its size against the byte bound, until it is received.
   // Returns ok, stopped or closed.
-  Status send(T&& item, std::uint64_t bytes = 0, std::stop_token stop = {});
+  Status send(T&& item, std::uint64_t bytes = 0, StopToken stop = {});
   // Returns ok, would_block or closed.
   Status try_send(T&& item, std::uint64_t bytes = 0);
   // Returns ok, timed_out, stopped or closed.
   Status send_for(std::chrono::nanoseconds timeout, T&& item, std::uint64_t bytes = 0,
-                  std::stop_token stop = {});
+                  StopToken stop = {});
 
   // Moves the oldest item into `item`. The forms return as those of send; closed means drained.
-  Status receive(T& item, std::stop_token stop = {});
+  Status receive(T& item, StopToken stop = {});
   Status try_receive(T& item);
-  Status receive_for(std::chrono::nanoseconds timeout, T& item, std::stop_token stop = {});
+  Status receive_for(std::chrono::nanoseconds timeout, T& item, StopToken stop = {});
   // Waits for one item, then appends what is there, at most `most` >= 1 items, to `items`.
-  Status receive_batch(std::vector<T>& items, std::size_t most, std::stop_token stop = {});
+  Status receive_batch(std::vector<T>& items, std::size_t most, StopToken stop = {});
+
+  // Waits until one of the channels has an item and moves it into `item`; `index`: which one. The
+  // search begins after `index`, so that a loop serves all of them in turn. A drained channel is
+  // passed over; closed: all of them are. An error that a channel was closed with is thrown as soon
+  // as the search comes to it drained.
+  static Status receive_any(std::span<BasicChannel* const> channels, T& item, std::size_t& index,
+                            StopToken stop = {});
 
   // Idempotent; any thread.
   void close();
   void close(std::exception_ptr error);  // not null
 
   const std::string& name() const { return name_; }
-  const ChannelLimits& limits() const { return limits_; }
-  std::uint64_t items() const;
-  std::uint64_t bytes() const;
-  bool closed() const;           // closed to senders; items may still be inside
-  std::string describe() const;  // "features: 4/4 items, 2 GiB of 2 GiB"
+  const ChannelLimits& limits() const { return ring_.limits(); }
+  std::uint64_t items() const { return ring_.items(); }
+  std::uint64_t bytes() const { return ring_.bytes(); }  // 0 where they are not bounded
+  bool closed() const { return ring_.closed(); }         // to senders; items may still be inside
+  std::string describe() const;                          // "features: 4/4 items, 2 GiB of 2 GiB"
 
  private:
-  struct Entry {
-    T item;
-    std::uint64_t bytes;
-  };
-  using Lock = std::unique_lock<std::mutex>;
-  // How long an operation may wait: not at all, until a time, or (nullopt) as long as it takes.
-  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  using Deadline = typename Sync::Deadline;
+  using Lock = std::lock_guard<typename Sync::Mutex>;
+  enum Side : std::size_t { kSender, kReceiver };
+  class Place;
 
-  Status send_until(Deadline deadline, Status at_deadline, T& item, std::uint64_t bytes,
-                    const std::stop_token& stop);
-  Status receive_until(Deadline deadline, Status at_deadline, T& item, const std::stop_token& stop);
-  // Waits until `ready` holds: ok, or why it does not. `verb`: words for the wait-for graph.
-  template <typename Ready>
-  Status wait(Lock& lock, std::condition_variable_any& condition, const char* verb,
-              Deadline deadline, Status at_deadline, const std::stop_token& stop, Ready ready);
-  bool fits(std::uint64_t bytes) const;
-  bool readable() const { return !entries_.empty() || closed_; }
-  T take_front();
-  void wake_senders(std::size_t freed);
-  Status closed_status() const;  // throws the error the channel was closed with
-  std::string describe_locked() const;
+  static constexpr std::uint64_t kMostItems = std::uint64_t{1} << 32;
+  const ChannelLimits& checked(const ChannelLimits& limits) const;
+  void check_size(std::uint64_t bytes) const;
+
+  // One attempt; would_block: nothing happened. Throw the error the channel was closed with.
+  Status attempt_send(T& item, std::uint64_t bytes);
+  Status attempt_receive(T& item);
+  Status received(Pop outcome) const;
+  Status closed_status() const;
+
+  // Attempts until it does not block, the deadline passes or the stop token is triggered.
+  Status send_until(const Deadline& deadline, T& item, std::uint64_t bytes, const StopToken& stop);
+  template <typename Attempt>
+  Status receive_until(const Deadline& deadline, const StopToken& stop, Attempt attempt);
+  template <typename Attempt, typename Sleep>
+  static Status wait(const Deadline& deadline, const StopToken& stop, Attempt attempt, Sleep sleep);
+  static void park(typename Sync::Parker& parker, const Deadline& deadline, const StopToken& stop);
+
+  bool can_receive() const { return ring_.closed() || ring_.readable(); }
+  // Whoever succeeds looks whether somebody sleeps who can go ahead now, on either side: a sleeper
+  // that was woken for an item may have found another still being put down in front of it.
+  void look_for_sleepers() {
+    if (sleeping_.load(std::memory_order_relaxed)) [[unlikely]]
+      wake_sleepers();
+  }
+  void wake_sleepers();
+  void count_sleepers();  // into sleeping_; under the mutex
 
   const std::string name_;
-  const ChannelLimits limits_;
-  mutable std::mutex mutex_;
-  std::condition_variable_any can_send_, can_receive_;
-  std::deque<Entry> entries_;
-  std::uint64_t bytes_ = 0;
-  bool closed_ = false;
+  Ring<T, Sync> ring_;
+  // Read for every item, written only when somebody goes to sleep or is woken.
+  alignas(kCacheLine) typename Sync::template Atomic<bool> sleeping_{false};
+  mutable typename Sync::Mutex mutex_;  // guards what follows, and writing what precedes
+  WaitList<Sync> sleepers_[2];          // by Side
   std::exception_ptr error_;
 };
+
+template <typename T>
+using BoundedChannel = BasicChannel<T, MpmcRing>;
+template <typename T>
+using SpscChannel = BasicChannel<T, SpscRing>;
 
 }  // namespace headrace
 

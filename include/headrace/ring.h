@@ -1,0 +1,320 @@
+// The lock-free rings inside channels: bounded in items and bytes, closed at an exact item. They
+// never wait; channel.h adds waiting. Layer: flow.
+//
+// Push, pop and close are linearised: an item is in the ring or it is not, whatever runs at the same
+// time. push() that returns anything but done has left the caller's item as it was; pop() has taken
+// nothing. Between the publication that others may wait for and the return of push() and pop() lies
+// a Sync::light_fence(), so the caller may look at once whether anybody sleeps.
+//
+// readable() and writable() are for looking once more before going to sleep, and never err on the
+// side of sleeping: they are false only where a later push, pop or close will be followed by a look
+// for sleepers.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace headrace {
+
+// overtaken: full, but it had held bytes for a moment, which may have kept another sender out.
+enum class Push { done, full, overtaken, closed };
+enum class Pop { done, empty, drained };  // drained: closed and empty, for ever
+
+struct RingLimits {
+  std::uint64_t items = 1;  // >= 1
+  std::uint64_t bytes = 0;  // 0: unbounded and not counted
+};
+
+inline constexpr std::size_t kCacheLine = 64;
+
+// Memory for `count` objects of T that the owner makes and ends.
+template <typename T>
+class RawArray {
+ public:
+  explicit RawArray(std::size_t count)
+      : data_(std::allocator<T>().allocate(count)), count_(count) {}
+  ~RawArray() { std::allocator<T>().deallocate(data_, count_); }
+  RawArray(const RawArray&) = delete;
+  RawArray& operator=(const RawArray&) = delete;
+  T& operator[](std::size_t index) const { return data_[index]; }
+
+ private:
+  T* const data_;
+  const std::size_t count_;
+};
+
+// One thread pushes and one pops, at a time; any thread may close.
+//
+// Each side owns its counter and keeps a copy of the other's, which it renews only when the ring
+// seems full or empty. So in the middle of a stream the two share no cache line but the items'.
+template <typename T, typename Sync>
+class SpscRing {
+ public:
+  explicit SpscRing(RingLimits limits)
+      : limits_(limits),
+        mask_(std::bit_ceil(limits.items) - 1),
+        slots_(mask_ + 1),
+        sizes_(limits.bytes != 0 ? new std::uint64_t[mask_ + 1] : nullptr) {}
+
+  ~SpscRing() {
+    for (std::uint64_t i = head_.load(); i != tail_.load(); ++i) slots_[i & mask_].~T();
+  }
+
+  Push push(T& item, std::uint64_t bytes) {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    if (closing_.load(std::memory_order_relaxed)) return Push::closed;
+    if (tail - sender_.head >= limits_.items) {
+      sender_.head = head_.load(std::memory_order_acquire);
+      if (tail - sender_.head >= limits_.items) return Push::full;
+    }
+    if (sizes_) {
+      if (!bytes_fit(bytes)) return Push::full;
+      sizes_[tail & mask_] = bytes;
+      bytes_in_.store(bytes_in_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+    }
+    new (&slots_[tail & mask_]) T(std::move(item));
+    tail_.store(tail + 1, std::memory_order_release);
+    Sync::light_fence();
+    if (closing_.load(std::memory_order_relaxed)) [[unlikely]]
+      return settle(item, tail);
+    return Push::done;
+  }
+
+  Pop pop(T& item) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (head == receiver_.tail) {
+      const Pop status = renew_tail(head);
+      if (status != Pop::done) return status;
+    }
+    T& slot = slots_[head & mask_];
+    item = std::move(slot);
+    slot.~T();
+    if (sizes_)
+      bytes_out_.store(bytes_out_.load(std::memory_order_relaxed) + sizes_[head & mask_],
+                       std::memory_order_release);
+    head_.store(head + 1, std::memory_order_release);
+    Sync::light_fence();
+    return Pop::done;
+  }
+
+  // After the fence every push either is in tail_ or will see that the ring is closing, and whoever
+  // sees a later tail_ will see so as well. So what is in tail_ now are the items that count.
+  void close() {
+    const std::lock_guard lock(closing_mutex_);
+    if (closing_.load()) return;
+    closing_.store(true);
+    Sync::heavy_fence();
+    final_tail_ = tail_.load(std::memory_order_acquire);
+  }
+
+  const RingLimits& limits() const { return limits_; }
+  bool closed() const { return closing_.load(std::memory_order_relaxed); }
+  bool readable() const {
+    return head_.load(std::memory_order_relaxed) != tail_.load(std::memory_order_acquire);
+  }
+  bool writable(std::uint64_t bytes) const {
+    return items() < limits_.items && (!sizes_ || bytes <= limits_.bytes - this->bytes());
+  }
+  std::uint64_t items() const {
+    const std::uint64_t head = head_.load(std::memory_order_acquire);
+    const std::uint64_t count = tail_.load(std::memory_order_acquire) - head;
+    return std::min(count, limits_.items);  // the two loads are of different moments
+  }
+  std::uint64_t bytes() const {
+    const std::uint64_t out = bytes_out_.load(std::memory_order_acquire);
+    return std::min(bytes_in_.load(std::memory_order_acquire) - out, limits_.bytes);
+  }
+
+ private:
+  bool bytes_fit(std::uint64_t bytes) {
+    const std::uint64_t in = bytes_in_.load(std::memory_order_relaxed);
+    if (bytes <= limits_.bytes - (in - sender_.bytes_out)) return true;
+    sender_.bytes_out = bytes_out_.load(std::memory_order_acquire);
+    return bytes <= limits_.bytes - (in - sender_.bytes_out);
+  }
+
+  // A push that raced with close(): it counts, or the item goes back to its owner.
+  Push settle(T& item, std::uint64_t tail) {
+    const std::lock_guard lock(closing_mutex_);
+    if (tail < final_tail_) return Push::done;
+    T& slot = slots_[tail & mask_];
+    item = std::move(slot);
+    slot.~T();
+    tail_.store(tail, std::memory_order_release);
+    if (sizes_)
+      bytes_in_.store(bytes_in_.load(std::memory_order_relaxed) - sizes_[tail & mask_],
+                      std::memory_order_relaxed);
+    return Push::closed;
+  }
+
+  // The order of the two loads matters: see close().
+  Pop renew_tail(std::uint64_t head) {
+    receiver_.tail = tail_.load(std::memory_order_acquire);
+    if (closing_.load(std::memory_order_relaxed)) [[unlikely]] {
+      const std::lock_guard lock(closing_mutex_);
+      receiver_.tail = final_tail_;
+      return head == receiver_.tail ? Pop::drained : Pop::done;
+    }
+    return head == receiver_.tail ? Pop::empty : Pop::done;
+  }
+
+  const RingLimits limits_;
+  const std::uint64_t mask_;
+  const RawArray<T> slots_;
+  const std::unique_ptr<std::uint64_t[]> sizes_;  // of the items; null: bytes are unbounded
+  typename Sync::template Atomic<bool> closing_{false};
+  typename Sync::Mutex closing_mutex_;
+  std::uint64_t final_tail_ = 0;  // once closing_, under the mutex
+
+  // Written by the sender.
+  alignas(kCacheLine) typename Sync::template Atomic<std::uint64_t> tail_{0};
+  typename Sync::template Atomic<std::uint64_t> bytes_in_{0};
+  struct {
+    std::uint64_t head = 0, bytes_out = 0;  // the receiver's, as last seen
+  } sender_;
+
+  // Written by the receiver.
+  alignas(kCacheLine) typename Sync::template Atomic<std::uint64_t> head_{0};
+  typename Sync::template Atomic<std::uint64_t> bytes_out_{0};
+  struct {
+    std::uint64_t tail = 0;  // the sender's, as last seen
+  } receiver_;
+};
+
+// Any number of threads push and pop.
+//
+// A ticket is lap * lap_ + index. Slot i of a fresh ring carries ticket i: whoever advances tail_ from
+// a ticket to the next may fill that slot, and marks it ticket + 1, full; whoever advances head_ from
+// the ticket may empty it, and marks it with the ticket of the next lap. (D. Vyukov's bounded queue,
+// with laps, so that any capacity will do.) Closing sets a bit of tail_: no ticket is given out after
+// it, and those before it are redeemed.
+template <typename T, typename Sync>
+class MpmcRing {
+ public:
+  explicit MpmcRing(RingLimits limits)
+      : limits_(limits), lap_(std::bit_ceil(limits.items + 1)), slots_(limits.items) {
+    for (std::uint64_t i = 0; i < limits_.items; ++i) (new (&slots_[i]) Slot)->ticket.store(i);
+  }
+
+  ~MpmcRing() {
+    for (std::uint64_t i = 0; i < limits_.items; ++i) {
+      if (slots_[i].ticket.load() % lap_ != i) slots_[i].item().~T();
+      slots_[i].~Slot();
+    }
+  }
+
+  Push push(T& item, std::uint64_t bytes) {
+    bool reserved = false;
+    std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    while (true) {
+      if (tail & kClosed) return give_back(reserved, bytes), Push::closed;
+      Slot& slot = slot_of(tail);
+      const std::uint64_t ticket = slot.ticket.load(std::memory_order_acquire);
+      if (ticket < tail) return give_back(reserved, bytes) ? Push::overtaken : Push::full;
+      if (ticket > tail) {  // somebody was faster
+        tail = tail_.load(std::memory_order_relaxed);
+        continue;
+      }
+      // After the look at the slot: so only a sender that was overtaken gives bytes back.
+      if (limits_.bytes != 0 && !reserved && !(reserved = reserve(bytes))) return Push::full;
+      if (!tail_.compare_exchange_weak(tail, next(tail), std::memory_order_relaxed)) continue;
+      new (slot.memory) T(std::move(item));
+      slot.bytes = bytes;
+      slot.ticket.store(tail + 1, std::memory_order_release);
+      Sync::light_fence();
+      return Push::done;
+    }
+  }
+
+  Pop pop(T& item) {
+    std::uint64_t head = head_.load(std::memory_order_relaxed);
+    while (true) {
+      Slot& slot = slot_of(head);
+      const std::uint64_t ticket = slot.ticket.load(std::memory_order_acquire);
+      if (ticket == head) {  // not filled, though its ticket may have been given out
+        const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+        return tail == (head | kClosed) ? Pop::drained : Pop::empty;
+      }
+      if (ticket != head + 1) {  // somebody was faster
+        head = head_.load(std::memory_order_relaxed);
+        continue;
+      }
+      if (!head_.compare_exchange_weak(head, next(head), std::memory_order_relaxed)) continue;
+      item = std::move(slot.item());
+      slot.item().~T();
+      if (limits_.bytes != 0) bytes_.fetch_sub(slot.bytes, std::memory_order_relaxed);
+      slot.ticket.store(head + lap_, std::memory_order_release);
+      Sync::light_fence();
+      return Pop::done;
+    }
+  }
+
+  void close() { tail_.fetch_or(kClosed); }
+
+  const RingLimits& limits() const { return limits_; }
+  bool closed() const { return (tail_.load(std::memory_order_relaxed) & kClosed) != 0; }
+  bool readable() const {
+    const std::uint64_t head = head_.load(std::memory_order_acquire);
+    return slot_of(head).ticket.load(std::memory_order_acquire) != head;
+  }
+  bool writable(std::uint64_t bytes) const {
+    const std::uint64_t tail = tail_.load(std::memory_order_acquire) & ~kClosed;
+    return slot_of(tail).ticket.load(std::memory_order_acquire) >= tail &&
+           (limits_.bytes == 0 || bytes <= limits_.bytes - this->bytes());
+  }
+  std::uint64_t items() const {
+    const std::uint64_t head = count(head_.load(std::memory_order_acquire));
+    const std::uint64_t tail = count(tail_.load(std::memory_order_acquire) & ~kClosed);
+    return std::min(tail - head, limits_.items);  // the two loads are of different moments
+  }
+  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
+
+  struct Slot {
+    typename Sync::template Atomic<std::uint64_t> ticket{0};
+    std::uint64_t bytes = 0;
+    alignas(T) std::byte memory[sizeof(T)];
+    T& item() { return *std::launder(reinterpret_cast<T*>(memory)); }
+  };
+
+  Slot& slot_of(std::uint64_t ticket) const { return slots_[ticket & (lap_ - 1)]; }
+  std::uint64_t next(std::uint64_t ticket) const {
+    const std::uint64_t index = ticket & (lap_ - 1);
+    return index + 1 < limits_.items ? ticket + 1 : ticket - index + lap_;
+  }
+  // Tickets given out before this one.
+  std::uint64_t count(std::uint64_t ticket) const {
+    return ticket / lap_ * limits_.items + (ticket & (lap_ - 1));
+  }
+
+  bool reserve(std::uint64_t bytes) {
+    std::uint64_t now = bytes_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limits_.bytes - now) return false;
+    } while (!bytes_.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed));
+    return true;
+  }
+  bool give_back(bool reserved, std::uint64_t bytes) {
+    if (!reserved) return false;
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    Sync::light_fence();
+    return true;
+  }
+
+  const RingLimits limits_;
+  const std::uint64_t lap_;
+  const RawArray<Slot> slots_;
+  alignas(kCacheLine) typename Sync::template Atomic<std::uint64_t> tail_{0};
+  typename Sync::template Atomic<std::uint64_t> bytes_{0};
+  alignas(kCacheLine) typename Sync::template Atomic<std::uint64_t> head_{0};
+};
+
+}  // namespace headrace
