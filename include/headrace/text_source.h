@@ -13,6 +13,7 @@
 
 namespace headrace {
 
+// Called from TextOptions::workers threads at once.
 using Encode = std::function<std::vector<std::int32_t>(std::string_view bytes)>;
 
 struct TextOptions {
@@ -22,6 +23,8 @@ struct TextOptions {
   std::uint64_t seed = 1;
   std::uint64_t epochs = 0;  // 0: endless
   std::int32_t pad_token = 0;
+  std::uint64_t workers = 1;  // threads that read and tokenise ahead; 0: the caller's does it. The
+                              // rows are the same whatever their number
 };
 
 // One batch. Rows never hold two documents. An anchor has a token before it in its row (its
