@@ -140,7 +140,7 @@ Status BasicChannel<T, Ring, Sync>::receive_any(std::span<BasicChannel* const> c
       return;
     const ThreadWait::Scope scope([&] {
       std::string text = "receive from any of";
-      for (const BasicChannel* channel : open) text += " " + channel->describe() + ";";
+      for (const BasicChannel* channel : open) text += fmt::format(" {};", channel->describe());
       return text;
     });
     park(parker, {}, stop);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +17,28 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Channel, DeliversInOrderAndDrainsAfterClose) {
-  BoundedChannel<int> channel("numbers", {.items = 3});
+// Every test that does not say otherwise holds for both kinds.
+struct Many {
+  template <typename T>
+  using Of = BoundedChannel<T>;
+  static constexpr int kThreads = 3;  // at each side in stress tests
+};
+struct One {
+  template <typename T>
+  using Of = SpscChannel<T>;
+  static constexpr int kThreads = 1;
+};
+template <typename Kind>
+class Channel : public testing::Test {
+ public:
+  template <typename T>
+  using Of = typename Kind::template Of<T>;
+};
+using Kinds = testing::Types<Many, One>;
+TYPED_TEST_SUITE(Channel, Kinds);
+
+TYPED_TEST(Channel, DeliversInOrderAndDrainsAfterClose) {
+  typename TestFixture::template Of<int> channel("numbers", {.items = 3});
   EXPECT_EQ(channel.try_send(1), Status::ok);
   EXPECT_EQ(channel.try_send(2), Status::ok);
   EXPECT_EQ(channel.try_send(3), Status::ok);
@@ -34,8 +55,8 @@ TEST(Channel, DeliversInOrderAndDrainsAfterClose) {
   EXPECT_EQ(got, 3) << "a receive that took nothing must not touch the variable";
 }
 
-TEST(Channel, ErrorComesAfterTheGoodItemsAndToSendersAtOnce) {
-  BoundedChannel<int> channel("numbers", {.items = 2});
+TYPED_TEST(Channel, ErrorComesAfterTheGoodItemsAndToSendersAtOnce) {
+  typename TestFixture::template Of<int> channel("numbers", {.items = 2});
   channel.try_send(7);
   channel.close(std::make_exception_ptr(Error(ErrorCode::io, "disk gone")));
   channel.close();
@@ -46,8 +67,8 @@ TEST(Channel, ErrorComesAfterTheGoodItemsAndToSendersAtOnce) {
   for (int again = 0; again < 2; ++again) EXPECT_THROW(channel.receive(got), Error);
 }
 
-TEST(Channel, ErrorAfterPlainCloseIsNotSwallowed) {
-  BoundedChannel<int> channel("numbers", {.items = 2});
+TYPED_TEST(Channel, ErrorAfterPlainCloseIsNotSwallowed) {
+  typename TestFixture::template Of<int> channel("numbers", {.items = 2});
   channel.close();
   channel.close(std::make_exception_ptr(Error(ErrorCode::io, "first")));
   channel.close(std::make_exception_ptr(Error(ErrorCode::io, "second")));
@@ -60,9 +81,9 @@ TEST(Channel, ErrorAfterPlainCloseIsNotSwallowed) {
   }
 }
 
-TEST(Channel, RefusesWhatCanNeverFit) {
-  EXPECT_THROW(BoundedChannel<int>("none", {.items = 0}), Error);
-  BoundedChannel<int> channel("features", {.items = 4, .bytes = 100});
+TYPED_TEST(Channel, RefusesWhatCanNeverFit) {
+  EXPECT_THROW(typename TestFixture::template Of<int>("none", {.items = 0}), Error);
+  typename TestFixture::template Of<int> channel("features", {.items = 4, .bytes = 100});
   EXPECT_EQ(channel.try_send(1, 100), Status::ok);
   try {
     channel.send(2, 101);
@@ -75,8 +96,8 @@ TEST(Channel, RefusesWhatCanNeverFit) {
   EXPECT_EQ(channel.describe(), "features: 1/4 items, 100 B of 100 B");
 }
 
-TEST(Channel, ItemStaysWithTheCallerUnlessSent) {
-  BoundedChannel<std::unique_ptr<int>> channel("pointers", {.items = 1});
+TYPED_TEST(Channel, ItemStaysWithTheCallerUnlessSent) {
+  typename TestFixture::template Of<std::unique_ptr<int>> channel("pointers", {.items = 1});
   EXPECT_EQ(channel.try_send(std::make_unique<int>(1)), Status::ok);
   auto mine = std::make_unique<int>(2);
   EXPECT_EQ(channel.try_send(std::move(mine)), Status::would_block);
@@ -92,8 +113,8 @@ TEST(Channel, ItemStaysWithTheCallerUnlessSent) {
   ASSERT_NE(mine, nullptr);
 }
 
-TEST(Channel, WaitsEndByItemTimeStopAndClose) {
-  BoundedChannel<int> channel("numbers", {.items = 1});
+TYPED_TEST(Channel, WaitsEndByItemTimeStopAndClose) {
+  typename TestFixture::template Of<int> channel("numbers", {.items = 1});
   int got = 0;
   EXPECT_EQ(channel.receive_for(1ms, got), Status::timed_out);
   {
@@ -111,8 +132,8 @@ TEST(Channel, WaitsEndByItemTimeStopAndClose) {
   }
 }
 
-TEST(Channel, BatchReceiveTakesWhatIsThere) {
-  BoundedChannel<int> channel("numbers", {.items = 5});
+TYPED_TEST(Channel, BatchReceiveTakesWhatIsThere) {
+  typename TestFixture::template Of<int> channel("numbers", {.items = 5});
   for (int i = 0; i < 5; ++i) channel.try_send(int(i));
   std::vector<int> got = {-1};
   EXPECT_EQ(channel.receive_batch(got, 3), Status::ok);
@@ -124,7 +145,7 @@ TEST(Channel, BatchReceiveTakesWhatIsThere) {
 
 // A big item at the head of the senders must not be passed over for ever by a wake-up that went to
 // another.
-TEST(Channel, SendersOfDifferentSizesAreAllServed) {
+TEST(ManySenders, SendersOfDifferentSizesAreAllServed) {
   BoundedChannel<int> channel("bytes", {.items = 8, .bytes = 8});
   std::vector<std::jthread> senders;
   for (int size = 1; size <= 8; ++size)
@@ -140,12 +161,12 @@ TEST(Channel, SendersOfDifferentSizesAreAllServed) {
   EXPECT_EQ(sum, 50 * 36);
 }
 
-TEST(Channel, FollowsAModelThatIsAQueueWithBounds) {
+TYPED_TEST(Channel, FollowsAModelThatIsAQueueWithBounds) {
   const bool holds = rc::check(
       "try_ forms equal a deque with two bounds", [](const std::vector<std::uint8_t>& script) {
         const std::uint64_t items = *rc::gen::inRange<std::uint64_t>(1, 5);
         const std::uint64_t bytes = *rc::gen::inRange<std::uint64_t>(8, 20);
-        BoundedChannel<int> channel("model", {.items = items, .bytes = bytes});
+        typename TestFixture::template Of<int> channel("model", {.items = items, .bytes = bytes});
         std::deque<std::pair<int, std::uint64_t>> model;
         std::uint64_t held = 0;
         int next = 0;
@@ -175,12 +196,12 @@ TEST(Channel, FollowsAModelThatIsAQueueWithBounds) {
 
 // Senders and receivers with time limits and stop tokens against a close at a random moment, plain
 // or with an error: what was accepted is what came out, each item once, in each sender's order.
-TEST(Channel, StressWithCloseStopAndErrorsLosesNothing) {
-  constexpr int kThreads = 3;
+TYPED_TEST(Channel, StressWithCloseStopAndErrorsLosesNothing) {
+  constexpr int kThreads = TypeParam::kThreads;
   for (unsigned round = 0; round < 150; ++round) {
     std::mt19937 random(round);
-    BoundedChannel<std::uint64_t> channel("stress",
-                                          {.items = 1 + random() % 3, .bytes = 1 + random() % 9});
+    typename TestFixture::template Of<std::uint64_t> channel(
+        "stress", {.items = 1 + random() % 3, .bytes = 1 + random() % 9});
     std::stop_source stop;
     std::vector<std::uint64_t> sent(kThreads, 0);
     std::vector<std::vector<std::uint64_t>> received(kThreads);
@@ -257,9 +278,101 @@ TEST(Channel, StressWithCloseStopAndErrorsLosesNothing) {
   }
 }
 
+// A blocked thread sleeps: its CPU time does not grow with the wait.
+TYPED_TEST(Channel, WaitingBurnsNoCore) {
+  typename TestFixture::template Of<int> channel("idle", {.items = 1});
+  const auto used = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  std::jthread receiver([&] {
+    int got = 0;
+    const auto before = used();
+    EXPECT_EQ(channel.receive(got), Status::closed);
+    EXPECT_LT(used() - before, 5ms) << "1 % of the time it waited";
+  });
+  std::this_thread::sleep_for(500ms);
+  channel.close();
+}
+
+TYPED_TEST(Channel, LongestTimeoutIsNoOverflow) {
+  typename TestFixture::template Of<int> channel("numbers", {.items = 1});
+  std::jthread sender([&] { std::this_thread::sleep_for(5ms), channel.send(1); });
+  int got = 0;
+  EXPECT_EQ(channel.receive_for(std::chrono::nanoseconds::max(), got), Status::ok);
+  EXPECT_EQ(channel.receive_for(std::chrono::nanoseconds::min(), got), Status::timed_out);
+}
+
+// An exception leaves another node in pop() for ever (oneTBB#406, #420); an error and a semaphore
+// wake nobody (taskflow#730): whoever waits, on either side, learns of the error.
+TYPED_TEST(Channel, ErrorReachesEverybodyWhoWaits) {
+  typename TestFixture::template Of<int> full("full", {.items = 1}), empty("empty", {.items = 1});
+  full.try_send(1);
+  std::atomic<int> told = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < TypeParam::kThreads; ++i) {
+    threads.emplace_back([&] {
+      EXPECT_THROW(full.send(2), Error);
+      ++told;
+    });
+    threads.emplace_back([&] {
+      int got = 0;
+      EXPECT_THROW(empty.receive(got), Error);
+      ++told;
+    });
+  }
+  std::this_thread::sleep_for(20ms);
+  full.close(std::make_exception_ptr(Error(ErrorCode::io, "planted")));
+  empty.close(std::make_exception_ptr(Error(ErrorCode::io, "planted")));
+  threads.clear();
+  EXPECT_EQ(told, 2 * TypeParam::kThreads);
+}
+
+// An item delivered and its reader cancelled at the same time (moonbitlang/async#448): the item is
+// the reader's or still inside, never gone.
+TYPED_TEST(Channel, CancelledReceiveLosesNothing) {
+  for (int round = 0; round < 2000; ++round) {
+    typename TestFixture::template Of<int> channel("handover", {.items = 1});
+    std::stop_source stop;
+    std::atomic<bool> go = false;
+    Status status = Status::ok;
+    int got = 0;
+    std::jthread reader([&] {
+      while (!go) {
+      }
+      status = round % 2 == 0 ? channel.receive(got, stop.get_token())
+                              : channel.receive_for(std::chrono::microseconds(round % 50), got);
+    });
+    std::jthread canceller([&] {
+      while (!go) {
+      }
+      if (round % 2 == 0) stop.request_stop();
+    });
+    go = true;
+    ASSERT_EQ(channel.send(1), Status::ok);
+    reader.join();
+    ASSERT_EQ(channel.items(), status == Status::ok ? 0u : 1u);
+    ASSERT_EQ(got, status == Status::ok ? 1 : 0);
+  }
+}
+
+// Two pools, each with one thread, each waiting for the other (folly#1864): with time limits both
+// come back with what they had.
+TYPED_TEST(Channel, TwoChannelsInACircleGiveUpWithTheirItems) {
+  typename TestFixture::template Of<int> there("there", {.items = 1}), back("back", {.items = 1});
+  there.try_send(1);
+  back.try_send(1);
+  std::jthread one([&] { EXPECT_EQ(there.send_for(20ms, 2), Status::timed_out); });
+  std::jthread two([&] { EXPECT_EQ(back.send_for(20ms, 2), Status::timed_out); });
+  one.join();
+  two.join();
+  EXPECT_EQ(there.items() + back.items(), 2u) << "no queue grows to resolve a deadlock";
+}
+
 // A hang must be visible: a thread that waits in a channel says so.
-TEST(Channel, WaitIsVisibleFromOutside) {
-  BoundedChannel<int> channel("features", {.items = 4});
+TYPED_TEST(Channel, WaitIsVisibleFromOutside) {
+  typename TestFixture::template Of<int> channel("features", {.items = 4});
   ThreadWait wait;
   std::stop_source stop;
   std::jthread receiver([&] {
