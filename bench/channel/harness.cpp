@@ -1,0 +1,194 @@
+#include "harness.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <thread>
+
+#include "headrace/error.h"
+#include "headrace/thread.h"
+
+namespace headrace::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
+struct ThreadUsage {
+  Clock::time_point start, end;
+  double cpu_seconds = 0, sleeps = 0;
+};
+
+rusage thread_usage() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage;
+}
+
+double cpu_seconds(const rusage& usage) {
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Options parse_options(int argc, char** argv, const std::string& what) {
+  Options options;
+  for (int i = 0; i < argc; ++i) options.command += (i == 0 ? "" : " ") + std::string(argv[i]);
+  CLI::App app(what);
+  std::vector<double> gate = {options.floor_low_ns, options.floor_high_ns};
+  app.add_option("--cores", options.cores, "the two cores to run on")
+      ->expected(2)
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "samples of each entrant; the median counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seconds", options.sample_seconds, "length of a sample")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--gate", gate, "a sample counts where the floor is between these, in ns")
+      ->expected(2)
+      ->capture_default_str();
+  app.add_option("--only", options.only, "columns whose path contains this, as in spin/throughput");
+  app.add_option("--queue", options.queue, "entrants whose name contains this");
+  app.add_flag("--quick", options.quick, "one short round without a gate: does it run at all?");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    if (status == 0) std::exit(0);
+    fail(ErrorCode::usage, "{}", error.what());
+  }
+  options.floor_low_ns = gate[0];
+  options.floor_high_ns = gate[1];
+  if (options.quick) {
+    options.rounds = 1;
+    options.sample_seconds = 0.002;
+    options.floor_low_ns = 0;
+    options.floor_high_ns = 1e9;
+  }
+  return options;
+}
+
+Usage run_together(const std::vector<Body>& bodies) {
+  std::vector<ThreadUsage> usages(bodies.size());
+  std::atomic<std::size_t> ready{0};
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < bodies.size(); ++i)
+      threads.emplace_back([&, i] {
+        pin_to(bodies[i].cores);
+        ready.fetch_add(1);
+        while (ready.load() < bodies.size()) std::this_thread::yield();
+        const rusage before = thread_usage();
+        const auto start = Clock::now();
+        bodies[i].work();
+        const auto end = Clock::now();
+        const rusage after = thread_usage();
+        usages[i] = {start, end, cpu_seconds(after) - cpu_seconds(before),
+                     static_cast<double>(after.ru_nvcsw - before.ru_nvcsw)};
+      });
+  }
+  Usage usage;
+  Clock::time_point start = usages.front().start, end = usages.front().end;
+  for (const ThreadUsage& thread : usages) {
+    start = std::min(start, thread.start);
+    end = std::max(end, thread.end);
+    usage.cpu_seconds += thread.cpu_seconds;
+    usage.sleeps += thread.sleeps;
+  }
+  usage.seconds = seconds_between(start, end);
+  return usage;
+}
+
+// The median of short batches: a batch in which a thread lost its core does not count.
+double measure_floor(int core, int other) {
+  constexpr int batches = 21, trips = 400;
+  alignas(64) std::atomic<std::uint64_t> line{0};
+  std::vector<double> batch_ns;
+  const auto ping = [&] {
+    std::uint64_t value = 0;
+    for (int batch = 0; batch < batches; ++batch) {
+      const auto start = Clock::now();
+      for (int trip = 0; trip < trips; ++trip, value += 2) {
+        line.store(value + 1, std::memory_order_release);
+        while (line.load(std::memory_order_acquire) != value + 2) {
+        }
+      }
+      batch_ns.push_back(1e9 * seconds_between(start, Clock::now()) / trips);
+    }
+  };
+  const auto pong = [&] {
+    for (std::uint64_t value = 0; value < 2ULL * batches * trips; value += 2) {
+      while (line.load(std::memory_order_acquire) != value + 1) {
+      }
+      line.store(value + 2, std::memory_order_release);
+    }
+  };
+  run_together({{{core}, ping}, {{other}, pong}});
+  return median(batch_ns);
+}
+
+namespace {
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
+
+}  // namespace
+
+void print_heading(const std::string& title, const Options& options) {
+  utsname system{};
+  uname(&system);
+  const std::time_t now = std::time(nullptr);
+  char date[16];
+  std::strftime(date, sizeof date, "%Y-%m-%d", std::localtime(&now));
+  fmt::print("# {}, {}\n\n", title, date);
+  fmt::print("Machine: {}, {} cores, {} {}, g++ {}. {}\n\n", processor(),
+             std::thread::hardware_concurrency(), system.sysname, system.release, __VERSION__,
+             HEADRACE_BENCH_VERSIONS);
+  fmt::print("    {}\n\n", options.command);
+  if (options.quick)
+    fmt::print("A smoke run: one short sample each, without a gate. The figures mean nothing.\n\n");
+  else
+    fmt::print(
+        "Cores {} and {}. Medians of {} samples of about {:g} ms (least to most), competitors "
+        "alternating round by round. A sample counts where a cache line's round trip before "
+        "and after it takes {:g} to {:g} ns.\n\n",
+        options.cores[0], options.cores[1], options.rounds, 1e3 * options.sample_seconds,
+        options.floor_low_ns, options.floor_high_ns);
+}
+
+int run_main(const char* program, const std::function<void()>& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}: {}\n", program, error.what());
+    return error.exit_status();
+  }
+}
+
+}  // namespace headrace::bench

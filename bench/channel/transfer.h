@@ -1,0 +1,137 @@
+// Items through a queue, checked on arrival: the loops that every competitor runs in.
+#pragma once
+
+#include <immintrin.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "contest.h"
+#include "headrace/error.h"
+
+namespace headrace::bench {
+
+// 64 bytes, all written and all read.
+using Line = std::array<std::uint64_t, 8>;
+
+template <typename T>
+T make_item(std::uint64_t value) {
+  if constexpr (std::is_same_v<T, Line>)
+    return {value, value, value, value, value, value, value, value};
+  else
+    return value;
+}
+
+// The value of an item, 0 where the item is damaged.
+inline std::uint64_t value_of(std::uint64_t item) {
+  return item;
+}
+inline std::uint64_t value_of(const Line& item) {
+  std::uint64_t damage = 0;
+  for (const std::uint64_t word : item) damage |= word ^ item[0];
+  return damage == 0 ? item[0] : 0;
+}
+
+// How a thread waits. The two ways to spin are the same loop for every queue; neither yields, so
+// each thread needs a core of its own.
+struct SpinBare {
+  static constexpr const char* mark = "";
+  template <typename Queue, typename T>
+  static void push(Queue& queue, T& item) {
+    while (!queue.try_push(item)) {
+    }
+  }
+  template <typename Queue, typename T>
+  static void pop(Queue& queue, T& item) {
+    while (!queue.try_pop(item)) {
+    }
+  }
+};
+
+struct SpinPause {
+  static constexpr const char* mark = "p";
+  template <typename Queue, typename T>
+  static void push(Queue& queue, T& item) {
+    while (!queue.try_push(item)) _mm_pause();
+  }
+  template <typename Queue, typename T>
+  static void pop(Queue& queue, T& item) {
+    while (!queue.try_pop(item)) _mm_pause();
+  }
+};
+
+struct Block {
+  static constexpr const char* mark = "";
+  template <typename Queue, typename T>
+  static void push(Queue& queue, T& item) {
+    queue.push(item);
+  }
+  template <typename Queue, typename T>
+  static void pop(Queue& queue, T& item) {
+    queue.pop(item);
+  }
+};
+
+inline void check_transfer(std::uint64_t wrong, const char* name) {
+  if (wrong != 0)
+    fail(ErrorCode::internal, "{}: {} items were lost, damaged or out of order", name, wrong);
+}
+
+// Items 1, 2, ... from one core to the other.
+template <typename Queue, typename T, typename Wait>
+Usage one_way(const Options& options, std::uint64_t items) {
+  const auto queue = std::make_unique<Queue>();
+  std::uint64_t wrong = 0;
+  const auto produce = [&] {
+    for (std::uint64_t value = 1; value <= items; ++value) {
+      T item = make_item<T>(value);
+      Wait::push(*queue, item);
+    }
+  };
+  const auto consume = [&] {
+    std::uint64_t differ = 0;
+    T item{};
+    for (std::uint64_t value = 1; value <= items; ++value) {
+      Wait::pop(*queue, item);
+      differ += value_of(item) != value;
+    }
+    wrong = differ;
+  };
+  const Usage usage = run_together({{{options.cores[0]}, produce}, {{options.cores[1]}, consume}});
+  check_transfer(wrong, Queue::name);
+  return usage;
+}
+
+// Each item goes to the other core and comes back before the next one leaves.
+template <typename Queue, typename T, typename Wait>
+Usage round_trip(const Options& options, std::uint64_t trips) {
+  const auto there = std::make_unique<Queue>();
+  const auto back = std::make_unique<Queue>();
+  std::uint64_t wrong = 0;
+  const auto ping = [&] {
+    std::uint64_t differ = 0;
+    for (std::uint64_t value = 1; value <= trips; ++value) {
+      T item = make_item<T>(value);
+      Wait::push(*there, item);
+      Wait::pop(*back, item);
+      differ += value_of(item) != value;
+    }
+    wrong = differ;
+  };
+  const auto pong = [&] {
+    T item{};
+    for (std::uint64_t trip = 0; trip < trips; ++trip) {
+      Wait::pop(*there, item);
+      Wait::push(*back, item);
+    }
+  };
+  const Usage usage = run_together({{{options.cores[0]}, ping}, {{options.cores[1]}, pong}});
+  check_transfer(wrong, Queue::name);
+  return usage;
+}
+
+}  // namespace headrace::bench
