@@ -1,0 +1,101 @@
+// Runs a program under the model in every way that a strategy comes up with, up to the first failure.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flow/explore/model.h"
+#include "flow/explore/model_sync.h"
+
+namespace headrace::explore {
+
+// Makes its objects, gives the model its threads, calls model.run() and looks at the outcome. It
+// must behave the same whenever the model does.
+using Program = std::function<void(Model&)>;
+
+struct Failure {
+  std::string what;
+  std::string schedule;               // a line a step
+  std::vector<std::uint8_t> choices;  // for Replay
+};
+
+struct Outcome {
+  std::uint64_t interleavings =
+      0;                        // runs to the end, of which a depth-first search makes no two alike
+  std::uint64_t redundant = 0;  // runs that turned out to be like others
+  bool complete = false;        // nothing is left within the strategy's bound
+  double seconds = 0;
+  std::optional<Failure> failure;
+
+  std::string text() const;
+};
+
+inline std::string choices_text(const std::vector<std::uint8_t>& choices) {
+  return fmt::format("{}", fmt::join(choices, ","));
+}
+
+inline std::string Outcome::text() const {
+  std::string text = fmt::format("{} interleavings{} in {:.2f} s, {:.0f} a second", interleavings,
+                                 complete ? " (all there are within the bound)" : "", seconds,
+                                 static_cast<double>(interleavings) / std::max(seconds, 1e-9));
+  if (failure)
+    text += fmt::format("\nfailure: {}\n{}choices to replay: {}\n", failure->what,
+                        failure->schedule, choices_text(failure->choices));
+  return text;
+}
+
+// One run; how it failed, if it did.
+inline std::optional<std::string> run_once(Model& model, const Program& program) {
+  try {
+    program(model);
+  } catch (const Failed& failed) {
+    return failed.what();
+  }
+  if (model.alive() != 0) return fmt::format("{} objects leak", model.alive());
+  return std::nullopt;
+}
+
+// The run with these choices, as a failure with a schedule, or nothing where it does not fail.
+inline std::optional<Failure> replay(const std::vector<std::uint8_t>& choices,
+                                     const Settings& settings, const Program& program) {
+  Replay strategy(choices);
+  strategy.next_run();
+  Model model(strategy, settings, true);
+  const auto what = run_once(model, program);
+  if (!what) return std::nullopt;
+  return Failure{*what, model.trace().text(model.names()), choices};
+}
+
+inline Outcome explore(Strategy& strategy, const Settings& settings, std::uint64_t most,
+                       const Program& program) {
+  Outcome outcome;
+  const auto begin = std::chrono::steady_clock::now();
+  while (outcome.interleavings < most && !outcome.failure) {
+    if (!strategy.next_run()) {
+      outcome.complete = true;
+      break;
+    }
+    std::vector<std::uint8_t> choices;
+    std::optional<std::string> what;
+    {
+      Model model(strategy, settings, false);
+      what = run_once(model, program);
+      if (what) choices = model.choices();
+    }
+    ++(strategy.redundant() && !what ? outcome.redundant : outcome.interleavings);
+    if (!what) continue;
+    outcome.failure = replay(choices, settings, program);
+    if (!outcome.failure || outcome.failure->what != *what)
+      throw std::logic_error("the program does not do the same under the same schedule: " + *what);
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+}  // namespace headrace::explore
