@@ -42,7 +42,14 @@ struct Firing {
 enum class WaitCause { starved, back_pressured, synchronising, host };
 const char* to_string(WaitCause cause);
 
-// Why a device cannot start anything now, for the trace and the watchdog.
+// Why a device cannot start anything now, for the trace.
+struct Waiting {
+  Firing firing;  // the device's next firing in order
+  WaitCause cause = WaitCause::starved;
+  std::optional<std::size_t> channel;  // of starved and back_pressured: index into Plan::channels
+};
+
+// The same in words, for the watchdog.
 struct Blocked {
   Firing firing;  // the device's next firing in order
   WaitCause cause = WaitCause::starved;
@@ -62,14 +69,18 @@ class Progress {
   // start now as its owner. A stage that holds several devices is owned by the first of them.
   std::optional<Firing> startable(std::size_t resource) const;
 
-  // Takes the inputs, occupies replica, devices and locks. Returns, for each input channel, the
-  // sequence number of the item taken. Precondition: startable(owner) == firing.
-  std::vector<std::uint64_t> start(const Firing& firing);
+  // Takes the inputs, occupies replica, devices and locks. Items leave a channel in the order in
+  // which they entered. Returns, for each input channel, the sequence number of the item taken;
+  // valid until the next start(). Precondition: startable(owner) == firing.
+  const std::vector<std::uint64_t>& start(const Firing& firing);
 
   // Whether the outputs of a started firing fit now. `bytes`: size of the item for each output
   // channel. Error(bad_input) naming channel, size and bound where an item can never fit, or is
   // larger than the channel's item_bytes.
   bool can_finish(const Firing& firing, const std::vector<std::uint64_t>& bytes) const;
+
+  // Whether the channel's consumer has ended, so that finish() drops what would enter it.
+  bool drops(std::size_t channel) const;
 
   // Delivers the outputs and frees replica, devices and locks. Precondition: can_finish.
   void finish(const Firing& firing, const std::vector<std::uint64_t>& bytes);
@@ -90,12 +101,13 @@ class Progress {
   bool device_done(std::size_t resource) const;  // nothing left for this device, ever
   bool done() const;
 
-  // Only where startable() is empty and the device is neither busy nor done. wait_cause() is the
-  // cause alone, without the cost of the words. A wait for a lock or for other devices is
-  // `synchronising`, one for a host stage's step is `host`.
+  // Only where startable() is empty and the device is neither busy nor done. A wait for a lock or
+  // for other devices is `synchronising`, one for a host stage's step is `host`.
+  Waiting waiting(std::size_t resource) const;
+  WaitCause wait_cause(std::size_t resource) const { return waiting(resource).cause; }
   Blocked blocked(std::size_t resource) const;
-  WaitCause wait_cause(std::size_t resource) const;
-  // Of a started firing whose outputs do not fit.
+  // Of a started firing whose outputs do not fit: the channel that it waits for, and the words.
+  std::size_t full_channel(const Firing& firing, const std::vector<std::uint64_t>& bytes) const;
   Blocked back_pressure(const Firing& firing, const std::vector<std::uint64_t>& bytes) const;
   bool busy(std::size_t resource) const;
 

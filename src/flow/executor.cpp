@@ -50,12 +50,12 @@ Outcome Executor::run() {
   state.begin();
   {
     std::optional<Watchdog> watchdog;
-    if (state.options.watchdog_seconds > 0)
-      watchdog.emplace(
-          state.options.watchdog_seconds, [&] { return state.stuck(); },
-          [&] { state.report_hang(); });
     std::vector<std::jthread> threads;
     try {
+      if (state.options.watchdog_seconds > 0)
+        watchdog.emplace(
+            state.options.watchdog_seconds, [&] { return state.stuck(); },
+            [&] { state.report_hang(); });
       for (State::Worker& worker : state.workers)
         threads.emplace_back([&state, &worker] { state.work(worker); });
     } catch (const std::system_error& error) {

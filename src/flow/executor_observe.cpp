@@ -7,71 +7,72 @@
 
 namespace headrace {
 
-void Executor::State::moved() {
-  ++changes;
-  changed.notify_all();
+void Executor::State::note_activities() {
   if (recorder == nullptr) return;
   const std::int64_t now = now_ns();
   for (std::size_t resource = 0; resource < running.size(); ++resource)
     timeline->set(resource, activity(resource), now);
 }
 
-Span Executor::State::activity(std::size_t resource) const {
-  const auto span = [&](const Firing& firing, SpanKind kind, const char* cause,
-                        std::string channel) {
-    return Span{.kind = kind,
-                .stage = plan.stages[firing.stage].name,
-                .replica = firing.replica,
-                .step = firing.step,
-                .sequence = firing.sequence,
-                .cause = cause,
-                .channel = std::move(channel)};
+Activity Executor::State::activity(std::size_t resource) const {
+  const auto of = [&](const Firing& firing, SpanKind kind, std::string_view cause = {},
+                      std::optional<std::size_t> channel = {}) {
+    return Activity{.kind = kind,
+                    .stage = plan.stages[firing.stage].name,
+                    .cause = cause,
+                    .channel = channel ? std::string_view(plan.channels[*channel].name) : "",
+                    .replica = firing.replica,
+                    .step = firing.step,
+                    .sequence = firing.sequence};
   };
-  if (const Running* one = running[resource]; one != nullptr && !one->delivers) {
-    const bool sync =
-        plan.stages[one->firing.stage].name == "sync" || held_by(one->firing).size() > 1;
-    return span(one->firing, sync ? SpanKind::sync : SpanKind::work, "", "");
-  } else if (one != nullptr && !progress.can_finish(one->firing, one->bytes)) {
-    const Blocked blocked = progress.back_pressure(one->firing, one->bytes);
-    return span(one->firing, SpanKind::wait, to_string(blocked.cause), blocked.channel);
-  } else if (one == nullptr && !progress.busy(resource) && !progress.device_done(resource) &&
+  const Worker* worker = running[resource];
+  const Firing* firing = worker != nullptr ? &worker->context.firing : nullptr;
+  if (firing != nullptr && worker->phase == Phase::works) {
+    const bool sync = plan.stages[firing->stage].name == "sync" || held_by(*firing).size() > 1;
+    return of(*firing, sync ? SpanKind::sync : SpanKind::work);
+  } else if (firing != nullptr && !progress.can_finish(*firing, worker->bytes)) {
+    return of(*firing, SpanKind::wait, to_string(WaitCause::back_pressured),
+              progress.full_channel(*firing, worker->bytes));
+  } else if (firing == nullptr && !progress.busy(resource) && !progress.device_done(resource) &&
              !progress.startable(resource)) {
-    const Blocked blocked = progress.blocked(resource);
-    return span(blocked.firing, SpanKind::wait, to_string(blocked.cause), blocked.channel);
+    const Waiting waiting = progress.waiting(resource);
+    return of(waiting.firing, SpanKind::wait, to_string(waiting.cause), waiting.channel);
   }
   // Done, stopped, or free to go on while its thread has not yet woken up.
-  return {.kind = SpanKind::wait, .cause = "host"};
+  return {.cause = "host"};
 }
 
-std::optional<std::uint64_t> Executor::State::stuck() {
-  const Lock lock(mutex);
-  if (reporting || progress.done()) return std::nullopt;
-  std::uint64_t seen = changes;
-  for (std::size_t resource = 0; resource < running.size(); ++resource) {
-    const Running* one = running[resource];
-    if (one == nullptr) {
-      if (!stopped() && progress.startable(resource)) return std::nullopt;
-    } else if (!one->delivers) {
-      const ThreadWait::Snapshot wait = one->worker->wait.snapshot();
+std::optional<std::uint64_t> Executor::State::stuck() noexcept {
+  try {
+    const Lock lock(mutex);
+    if (reporting || progress.done()) return std::nullopt;
+    std::uint64_t seen = changes;
+    for (const Worker& worker : workers) {
+      if (worker.asleep || worker.phase == Phase::left) continue;
+      const ThreadWait::Snapshot wait = worker.wait.snapshot();
       if (!wait.waits_to) return std::nullopt;
       seen += wait.changes;
     }
+    return seen;
+  } catch (...) {  // no memory to look now: at the next time
+    return std::nullopt;
   }
-  return seen;
 }
 
 std::string Executor::State::wait_for_graph() const {
   std::string lines;
   for (std::size_t resource = 0; resource < running.size(); ++resource) {
-    const Running* one = running[resource];
+    const Worker* worker = running[resource];
     std::string words;
-    if (one != nullptr && one->delivers) {
-      words = send_words(plan, progress, one->firing, one->bytes);
-    } else if (one != nullptr) {
-      const std::string name = firing_name(plan, one->firing);
-      const ThreadWait::Snapshot wait = one->worker->wait.snapshot();
-      words = wait.waits_to ? fmt::format("{} waits to {}", name, *wait.waits_to)
-                            : fmt::format("{} works on step {}", name, one->firing.step);
+    if (worker != nullptr) {
+      const Firing& firing = worker->context.firing;
+      const ThreadWait::Snapshot wait = worker->wait.snapshot();
+      if (worker->phase == Phase::delivers && !progress.can_finish(firing, worker->bytes))
+        words = send_words(plan, progress, firing, worker->bytes);
+      else if (wait.waits_to)
+        words = fmt::format("{} waits to {}", firing_name(plan, firing), *wait.waits_to);
+      else
+        words = fmt::format("{} works on step {}", firing_name(plan, firing), firing.step);
     } else if (progress.busy(resource) || progress.device_done(resource)) {
       continue;  // done, or given up by an error
     } else {
@@ -85,22 +86,26 @@ std::string Executor::State::wait_for_graph() const {
   return lines;
 }
 
-void Executor::State::report_hang() {
-  Lock lock(mutex);
-  const std::string message = fmt::format("no progress for {} s; who waits for what:\n{}",
-                                          options.watchdog_seconds, wait_for_graph());
-  lock.unlock();
+void Executor::State::report_hang() noexcept {
+  Lock lock(mutex, std::defer_lock);
   try {
+    lock.lock();
+    const std::string message = fmt::format("no progress for {} s; who waits for what:\n{}",
+                                            options.watchdog_seconds, wait_for_graph());
+    lock.unlock();
     if (options.on_hang) {
       options.on_hang(message);
     } else if (!options.stop_on_hang) {
       std::fprintf(stderr, "headrace: %s\n", message.c_str());
     }
+    if (!options.stop_on_hang) return;
+    const Error hang(ErrorCode::hang, message);
     lock.lock();
-    if (options.stop_on_hang) fail_with(lock, Error(ErrorCode::hang, message), true);
+    fail_with(lock, hang, true);
   } catch (...) {
+    const Error failure = caught([] { return std::string("on_hang"); });
     if (!lock.owns_lock()) lock.lock();
-    fail_with(lock, seen_from("on_hang"), true);
+    fail_with(lock, failure, true);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "flow/executor_state.h"
 
 #include <algorithm>
-#include <new>
 #include <set>
 #include <utility>
 
@@ -29,20 +28,6 @@ std::vector<StageFunction> by_stage(const Plan& plan,
 
 }  // namespace
 
-Error seen_from(const std::string& context) {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error.in(context);
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::resource, context + ": out of memory");
-  } catch (const std::exception& error) {
-    return Error(ErrorCode::internal, context + ": " + error.what());
-  } catch (...) {
-    return Error(ErrorCode::internal, context + ": an exception that is no std::exception");
-  }
-}
-
 Executor::State::State(Plan plan_, const ScheduleText& schedule,
                        std::map<std::string, StageFunction> functions_, ExecutorOptions options_,
                        Recorder* recorder_)
@@ -52,9 +37,11 @@ Executor::State::State(Plan plan_, const ScheduleText& schedule,
       recorder(recorder_),
       functions(by_stage(plan, std::move(functions_))),
       progress(plan, schedule_edges(plan, schedule), options.steps),
+      out_of_memory(ErrorCode::resource, fmt::format("plan {}: out of memory", plan.name)),
       holds(plan.stages.size()),
       items(plan.channels.size()),
-      running(plan.resources.size(), nullptr) {
+      running(plan.resources.size(), nullptr),
+      reached(plan.stages.size()) {
   check_runs(plan, schedule_edges(plan, schedule));
   std::set<std::size_t> owners;
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
@@ -65,7 +52,13 @@ Executor::State::State(Plan plan_, const ScheduleText& schedule,
       owners.insert(holds[stage].back().front());
     }
   }
-  for (const std::size_t resource : owners) workers.emplace_back().resource = resource;
+  for (const std::size_t resource : owners) {
+    Worker& worker = workers.emplace_back();
+    worker.resource = resource;
+    worker.to_wake.reserve(owners.size());
+    worker.context.stop = stop.get_token();
+    worker.context.stopping = [token = stop.get_token()] { return token.stop_requested(); };
+  }
   for (const auto& [name, cores] : options.cores)
     if (std::none_of(plan.resources.begin(), plan.resources.end(),
                      [&name = name](const Resource& resource) { return resource.name == name; }))
@@ -84,7 +77,7 @@ void Executor::State::begin() {
     if (device != devices.end()) lanes[i] = static_cast<std::uint32_t>(device - devices.begin());
   }
   timeline.emplace(recorder, lanes, now_ns());
-  moved();
+  note_activities();
 }
 
 Outcome Executor::State::end() {
@@ -96,9 +89,9 @@ Outcome Executor::State::end() {
 
 void Executor::State::request_stop() {
   stop.request_stop();
-  // With the lock, so that no worker is between its look at the stop source and its wait.
+  // With the lock, so that no worker is between its look at the stop source and its sleep.
   const Lock lock(mutex);
-  changed.notify_all();
+  wake_all();
 }
 
 void Executor::State::refuse_to_start(const char* why) {
@@ -110,7 +103,7 @@ void Executor::State::refuse_to_start(const char* why) {
       true);
 }
 
-void Executor::State::work(Worker& worker) {
+void Executor::State::work(Worker& worker) noexcept {
   const Resource& resource = plan.resources[worker.resource];
   worker.wait.install();
   Lock lock(mutex, std::defer_lock);
@@ -121,137 +114,93 @@ void Executor::State::work(Worker& worker) {
     if (resource.kind == ResourceKind::host) lower_priority();
     if (options.on_worker_start) options.on_worker_start(resource.name);
     lock.lock();
+    serve(lock, worker);
   } catch (...) {
-    lock.lock();
-    fail_with(lock, seen_from("worker of " + resource.name), true);
+    if (!lock.owns_lock()) lock.lock();
+    fail_with(lock, caught([&] { return "worker of " + resource.name; }), true);
   }
-  serve(lock, worker);
+  std::replace(running.begin(), running.end(), &worker, static_cast<Worker*>(nullptr));
+  worker.phase = Phase::left;
 }
 
 void Executor::State::serve(Lock& lock, Worker& worker) {
   while (!stopped() && !progress.device_done(worker.resource)) {
     const std::optional<Firing> firing = progress.startable(worker.resource);
     if (!firing) {
-      changed.wait(lock);
+      sleep(lock, worker);
       continue;
     }
-    Running self{.firing = *firing, .worker = &worker};
     try {
-      fire(lock, self);
+      fire(lock, worker, *firing);
     } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
-      handle_failure(lock, *firing);
+      if (!lock.owns_lock()) {
+        worker.context.inputs.clear();
+        lock.lock();
+      }
+      if (worker.phase == Phase::books) throw;
+      handle_failure(lock, worker);
     }
-    report_steps(lock);
+    report_steps(lock, worker);
   }
+  release(lock, worker);
+  acquire(lock);
 }
 
-void Executor::State::fire(Lock& lock, Running& self) {
-  const Firing& firing = self.firing;
-  for (const std::size_t resource : held_by(firing)) running[resource] = &self;
-  Context context = take_inputs(firing);
-  moved();
+void Executor::State::sleep(Lock& lock, Worker& worker) {
+  worker.asleep = true;
+  release(lock, worker);
+  RealSync::Spinner spinner;
+  while (worker.asleep)
+    if (!spinner.spin()) worker.parker.park(std::nullopt);
+  acquire(lock);
+}
 
+// What is done under the mutex is shorter than a sleep.
+void Executor::State::acquire(Lock& lock) const {
+  RealSync::Spinner spinner;
+  while (!lock.try_lock())
+    if (!spinner.spin()) return lock.lock();
+}
+
+void Executor::State::release(Lock& lock, Worker& self) {
+  note_activities();
+  self.to_wake.clear();
+  for (Worker& worker : workers)
+    if (worker.asleep && may_go_ahead(worker)) {
+      worker.asleep = false;
+      self.to_wake.push_back(&worker);
+    }
   lock.unlock();
-  const bool more = functions[firing.stage](context);
-  context.inputs.clear();
-  lock.lock();
-
-  const Stage& stage = plan.stages[firing.stage];
-  if (!more && !graph.is_source(firing.stage))
-    fail(ErrorCode::internal, "returned false, but only a source ends the stream");
-  if (more && context.outputs.size() != stage.outputs.size())
-    fail(ErrorCode::internal, "gave {} outputs for {} channels", context.outputs.size(),
-         stage.outputs.size());
-  if (more && deliver(lock, self, std::move(context.outputs))) return;
-  if (!more) {
-    // To look for a batch that is not there is no work on one.
-    for (const std::size_t resource : held_by(firing))
-      timeline->amend(resource, {.kind = SpanKind::wait, .cause = "host"});
-  }
-  if (!stopped()) progress.end_of_stream(firing);
-  let_go(firing);
+  for (Worker* worker : self.to_wake) worker->parker.unpark();
 }
 
-Context Executor::State::take_inputs(const Firing& firing) {
-  const Graph::Node& node = graph.stages[firing.stage];
-  const std::vector<std::uint64_t> sequences = progress.start(firing);
-  Context context;
-  context.firing = firing;
-  context.outputs.resize(node.outputs.size());
-  context.stop = stop.get_token();
-  context.stopping = [token = context.stop] { return token.stop_requested(); };
-  for (std::size_t i = 0; i < sequences.size(); ++i)
-    context.inputs.push_back(std::move(items[node.inputs[i]].extract(sequences[i]).mapped()));
-  return context;
+bool Executor::State::may_go_ahead(const Worker& worker) const {
+  if (stopped()) return true;
+  if (worker.phase == Phase::delivers) return !must_wait(worker);
+  return progress.device_done(worker.resource) || progress.startable(worker.resource);
 }
 
-bool Executor::State::deliver(Lock& lock, Running& self, std::vector<Item> outputs) {
-  const Firing& firing = self.firing;
-  for (const Item& output : outputs) self.bytes.push_back(output.bytes);
-  const auto must_wait = [&] {
-    return !failed_before(firing) && !progress.can_finish(firing, self.bytes);
-  };
-  if (must_wait()) {
-    self.delivers = true;
-    moved();
-    while (must_wait() && !stopped()) changed.wait(lock);
-    if (must_wait()) return false;
-  }
-  if (failed_before(firing)) return false;
-  const std::vector<std::size_t>& channels = graph.stages[firing.stage].outputs;
-  std::vector<std::uint64_t> before;
-  for (const std::size_t channel : channels) before.push_back(progress.items_in(channel));
-  progress.finish(firing, self.bytes);
-  for (std::size_t i = 0; i < channels.size(); ++i) {
-    // A channel whose consumer has ended drops what comes.
-    if (progress.items_in(channels[i]) > before[i])
-      items[channels[i]].emplace(firing.sequence, std::move(outputs[i]));
-  }
-  let_go(firing);
-  return true;
-}
-
-void Executor::State::handle_failure(Lock& lock, const Firing& firing) {
-  const Stage& stage = plan.stages[firing.stage];
-  const Error failure = seen_from(
-      fmt::format("stage {}, replica {}, step {}", stage.name, firing.replica, firing.step));
-  const bool gave_up = stopped() && failure.code() == ErrorCode::cancelled;
-  const bool source = graph.is_source(firing.stage);
-  if (!gave_up) fail_with(lock, failure, !source);
-  if (source && !stopped()) {
-    failed_at.try_emplace(firing.stage, firing.sequence);
-    progress.end_of_stream(firing);
-  }
-  let_go(firing);
-}
-
-bool Executor::State::failed_before(const Firing& firing) const {
-  const auto failed = failed_at.find(firing.stage);
-  return failed != failed_at.end() && failed->second < firing.sequence;
-}
-
-void Executor::State::let_go(const Firing& firing) {
-  for (const std::size_t resource : held_by(firing)) running[resource] = nullptr;
-  moved();
+void Executor::State::wake_all() {
+  for (Worker& worker : workers)
+    if (worker.asleep.exchange(false)) worker.parker.unpark();
 }
 
 // One worker at a time reports, and goes on as long as others complete steps: in order, each once.
-void Executor::State::report_steps(Lock& lock) {
+void Executor::State::report_steps(Lock& lock, Worker& worker) {
   if (!options.on_step || reporting) return;
   reporting = true;
   try {
     while (steps_reported < progress.steps_completed()) {
       const std::uint64_t step = steps_reported++;
-      lock.unlock();
+      release(lock, worker);
       options.on_step(step);
-      lock.lock();
+      acquire(lock);
       ++changes;
     }
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
     const std::uint64_t step = std::exchange(steps_reported, UINT64_MAX) - 1;  // no further report
-    fail_with(lock, seen_from(fmt::format("after step {}", step)), true);
+    fail_with(lock, caught([&] { return fmt::format("after step {}", step); }), true);
   }
   reporting = false;
 }
@@ -262,7 +211,7 @@ void Executor::State::fail_with(Lock& lock, const Error& failure, bool stops) {
   lock.unlock();
   stop.request_stop();
   lock.lock();
-  changed.notify_all();
+  wake_all();
 }
 
 const std::vector<std::size_t>& Executor::State::held_by(const Firing& firing) const {

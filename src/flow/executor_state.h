@@ -1,7 +1,7 @@
 // What the workers of an Executor share.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -12,31 +12,41 @@
 #include "flow/timeline.h"
 #include "headrace/error.h"
 #include "headrace/executor.h"
+#include "headrace/sync.h"
 #include "headrace/thread.h"
 #include "plan/graph.h"
 
 namespace headrace {
 
-// The exception in flight (call in a catch block) as an Error that says where it came from.
-Error seen_from(const std::string& context);
-
-// One mutex guards everything but what is const and the stop source. Every change wakes all that
-// wait, because one finished firing can let any device start.
+// One mutex guards everything but what is const or atomic and the stop source.
+//
+// Who sleeps: a worker goes to sleep, under the mutex, only where it may not go ahead. Who wakes:
+// whoever lets go of the mutex after a change looks which sleepers may go ahead now, and wakes
+// those. So whenever the mutex is free, nobody sleeps who may go ahead, and a change that lets
+// nobody go ahead wakes nobody.
 struct Executor::State {
   using Lock = std::unique_lock<std::mutex>;
 
-  // The thread of one device or host resource that owns stages.
-  struct Worker {
-    std::size_t resource;
-    ThreadWait wait;
+  enum class Phase {
+    idle,      // between firings
+    books,     // changes Progress and the channels: what fails here leaves them in no known state
+    works,     // in its stage's function
+    delivers,  // the function has returned, its outputs do not fit yet
+    left,      // its thread has ended
   };
 
-  // A firing that has started and holds its devices.
-  struct Running {
-    Firing firing;
-    Worker* worker;
-    std::vector<std::uint64_t> bytes;  // of its outputs, once it delivers
-    bool delivers = false;             // its function has returned, its outputs do not fit yet
+  // The thread of one device or host resource that owns stages, with the firing at hand.
+  struct Worker {
+    std::size_t resource = 0;
+    ThreadWait wait;
+    RealSync::Parker parker;
+    std::atomic<bool> asleep = false;
+    std::vector<Worker*> to_wake;  // once it has let go of the mutex; never grows
+
+    Phase phase = Phase::idle;
+    Context context;
+    std::vector<std::uint64_t> bytes;  // of its outputs
+    Position position;                 // of its first input that has one
   };
 
   State(Plan plan, const ScheduleText& schedule, std::map<std::string, StageFunction> functions,
@@ -48,12 +58,12 @@ struct Executor::State {
   void refuse_to_start(const char* why);  // the system gives no further thread
 
   // A worker's life: starts what may start on its resource until nothing is left or the run stops.
-  void work(Worker& worker);
+  void work(Worker& worker) noexcept;
 
   // For the watchdog; both lock. stuck(): nothing while something works, else a number that changes
   // with progress.
-  std::optional<std::uint64_t> stuck();
-  void report_hang();
+  std::optional<std::uint64_t> stuck() noexcept;
+  void report_hang() noexcept;
   std::string wait_for_graph() const;  // the caller locks
 
   const Plan plan;
@@ -63,37 +73,54 @@ struct Executor::State {
   const std::vector<StageFunction> functions;  // by stage
 
   mutable std::mutex mutex;
-  std::condition_variable changed;
   Progress progress;
   std::deque<Worker> workers;  // does not move its elements
 
  private:
   void serve(Lock& lock, Worker& worker);
-  // The steps of one firing; `self` stays where it is until let_go().
-  void fire(Lock& lock, Running& self);
-  Context take_inputs(const Firing& firing);
-  // Waits until the outputs fit, and delivers them. False where the run stopped, or the stage
-  // failed at an earlier firing, before that.
-  bool deliver(Lock& lock, Running& self, std::vector<Item> outputs);
-  void handle_failure(Lock& lock, const Firing& firing);  // in a catch block
-  void let_go(const Firing& firing);                      // of its devices
-  void report_steps(Lock& lock);
+  // Until the worker may go ahead, or was woken to look again.
+  void sleep(Lock& lock, Worker& worker);
+  void acquire(Lock& lock) const;
+  // Lets go of the mutex after changes: writes into the timeline what every device does from now
+  // on, and wakes whoever may go ahead.
+  void release(Lock& lock, Worker& worker);
+  bool may_go_ahead(const Worker& worker) const;
+  void wake_all();  // the caller locks
+
+  void fire(Lock& lock, Worker& worker, const Firing& firing);
+  void take_inputs(Worker& worker, const Firing& firing);
+  void check_outputs(Worker& worker, bool more) const;
+  // Waits until the outputs fit, and delivers them, unless the run stopped, or the stage failed at
+  // an earlier firing, before that.
+  void deliver(Lock& lock, Worker& worker);
+  bool must_wait(const Worker& worker) const;
+  void give_up(Worker& worker);  // the firing is not counted: the stream ends, or the run stops
+  void handle_failure(Lock& lock, Worker& worker);  // in a catch block
+  void let_go(Worker& worker);                      // of its devices
+  void report_steps(Lock& lock, Worker& worker);
   // Keeps the first error. Lets go of the lock while it stops the run, because stop callbacks of
   // stages may do anything.
   void fail_with(Lock& lock, const Error& failure, bool stops);
+  // The exception in flight (in a catch block) as an Error that says where it came from.
+  template <typename Describe>
+  Error caught(const Describe& where) const noexcept;
+
+  // "stage drafter, replica 1, step 7, batch 17 of epoch 0 (shard 2, row 5 of manifest 1f2e)".
+  std::string place_of(const Worker& worker) const;
+  const Position* reached_before(std::size_t stage) const;
 
   const std::vector<std::size_t>& held_by(const Firing& firing) const;
   bool failed_before(const Firing& firing) const;
   bool stopped() const { return stop.stop_requested(); }
   std::int64_t now_ns() const { return recorder != nullptr ? recorder->now_ns() : 0; }
-  // After each change: writes into the timeline what every device does from now on, wakes who
-  // waits.
-  void moved();
-  Span activity(std::size_t resource) const;
+  void note_activities();
+  Activity activity(std::size_t resource) const;
 
+  const Error out_of_memory;                                 // made before memory can run out
   std::vector<std::vector<std::vector<std::size_t>>> holds;  // by stage and replica: resources
-  std::vector<std::map<std::uint64_t, Item>> items;          // by channel, by sequence number
-  std::vector<Running*> running;                             // by resource
+  std::vector<std::deque<Item>> items;  // by channel: in the order in which Progress takes them
+  std::vector<Worker*> running;         // by resource: whose firing holds it
+  std::vector<Position> reached;        // by stage: of the latest batch that it has let go of
   std::map<std::size_t, std::uint64_t> failed_at;  // source stage: the sequence of its error
   std::optional<Timeline> timeline;
   std::stop_source stop;
@@ -103,5 +130,24 @@ struct Executor::State {
   bool reporting = false;  // some worker is in on_step
   bool began = false;
 };
+
+template <typename Describe>
+Error Executor::State::caught(const Describe& where) const noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& failure) {
+      return failure.in(where());
+    } catch (const std::bad_alloc&) {
+      return Error(ErrorCode::resource, where() + ": out of memory");
+    } catch (const std::exception& failure) {
+      return Error(ErrorCode::internal, where() + ": " + failure.what());
+    } catch (...) {
+      return Error(ErrorCode::internal, where() + ": an exception that is no std::exception");
+    }
+  } catch (...) {  // no memory for the words either
+    return out_of_memory;
+  }
+}
 
 }  // namespace headrace

@@ -3,11 +3,22 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "headrace/record.h"
 
 namespace headrace {
+
+// A Span without times and device. It borrows its words, so that to compare and to keep one costs
+// no allocation: they outlive the timeline.
+struct Activity {
+  SpanKind kind = SpanKind::wait;
+  std::string_view stage, cause, channel;
+  std::uint64_t replica = 0, step = 0, sequence = 0;
+  bool operator==(const Activity&) const = default;
+};
 
 // Not thread-safe: the caller locks. Times are the recorder's and never go back.
 class Timeline {
@@ -17,24 +28,27 @@ class Timeline {
   Timeline(Recorder* recorder, const std::vector<std::optional<std::uint32_t>>& devices,
            std::int64_t start_ns);
 
-  // From now on the lane does `activity`, whose times and device do not matter. The same as before
-  // prolongs the span.
-  void set(std::size_t lane, Span activity, std::int64_t now_ns);
+  // From now on the lane does `activity`. The same as before prolongs the span.
+  void set(std::size_t lane, const Activity& activity, std::int64_t now_ns);
   // What the lane does now was not what it seemed: it counts as `activity` from its beginning.
-  void amend(std::size_t lane, Span activity);
+  void amend(std::size_t lane, const Activity& activity);
   // Ends all lanes. Waits before a lane's first work become `startup`, those after its last `tail`.
   void finish(std::int64_t now_ns);
 
  private:
+  struct Timed {
+    Activity activity;
+    std::int64_t start_ns = 0, end_ns = 0;
+  };
   struct Lane {
     std::optional<std::uint32_t> device;
-    Span current;
-    std::vector<Span> waits;  // since the last work
+    Timed current;
+    std::vector<Timed> waits;  // since the last work
     bool worked = false;
   };
-  static void put(Lane& lane, Span activity, std::int64_t start_ns);
   void close(Lane& lane, std::int64_t now_ns);
-  void flush_as_one(Lane& lane, const char* cause);
+  void record(const Lane& lane, const Timed& timed);
+  void flush_as_one(Lane& lane, std::string_view cause);
 
   Recorder* recorder_;
   std::vector<Lane> lanes_;

@@ -42,7 +42,7 @@ std::optional<Firing> Progress::startable(std::size_t resource) const {
   return Firing{first->stage, first->replica, stage.started, stage.next_step};
 }
 
-std::vector<std::uint64_t> Progress::start(const Firing& firing) {
+const std::vector<std::uint64_t>& Progress::start(const Firing& firing) {
   State& s = *state_;
   State::StageState& stage = s.stages[firing.stage];
   assert(firing.sequence == stage.started && stage.running[firing.replica] == State::unlimited);
@@ -56,25 +56,22 @@ std::vector<std::uint64_t> Progress::start(const Firing& firing) {
   if (stage.reserves)
     for (std::size_t channel : s.graph.stages[firing.stage].outputs) ++s.channels[channel].promised;
 
-  std::vector<std::uint64_t> taken;
-  taken.reserve(s.graph.stages[firing.stage].inputs.size());
+  s.taken.clear();
   for (std::size_t channel : s.graph.stages[firing.stage].inputs) {
     State::ChannelState& state = s.channels[channel];
-    taken.push_back(state.items.front().sequence);
+    s.taken.push_back(state.items.front().sequence);
     state.bytes -= state.items.front().bytes;
     state.items.pop_front();
   }
-  return taken;
+  return s.taken;
 }
 
 bool Progress::can_finish(const Firing& firing, const std::vector<std::uint64_t>& bytes) const {
   const State& s = *state_;
-  const State::StageState& stage = s.stages[firing.stage];
   const auto& outputs = s.graph.stages[firing.stage].outputs;
   bool fits = true;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Channel& bound = s.plan.channels[outputs[i]];
-    const State::ChannelState& state = s.channels[outputs[i]];
     if (bound.bytes > 0 && bytes[i] > bound.bytes)
       fail(ErrorCode::bad_input,
            "channel {}: an item of {} can never fit its bound of {}; raise `bytes` or make the "
@@ -84,13 +81,13 @@ bool Progress::can_finish(const Firing& firing, const std::vector<std::uint64_t>
       fail(ErrorCode::bad_input,
            "channel {}: an item of {} is larger than its item_bytes of {}; raise `item_bytes`",
            bound.name, format_bytes(bytes[i]), format_bytes(bound.item_bytes));
-    if (bound.order == Order::sequence && stage.running[firing.replica] != stage.completed)
-      fits = false;
-    if (s.closed(outputs[i])) continue;
-    if (state.items.size() >= bound.items) fits = false;
-    if (bound.bytes > 0 && state.bytes + bytes[i] > bound.bytes) fits = false;
+    if (s.out_of_turn(firing, outputs[i]) || s.full(outputs[i], bytes[i])) fits = false;
   }
   return fits;
+}
+
+bool Progress::drops(std::size_t channel) const {
+  return state_->closed(channel);
 }
 
 void Progress::finish(const Firing& firing, const std::vector<std::uint64_t>& bytes) {

@@ -67,6 +67,19 @@ bool Progress::State::closed(std::size_t channel) const {
   return consumer.started >= consumer.end;
 }
 
+bool Progress::State::out_of_turn(const Firing& firing, std::size_t channel) const {
+  const StageState& stage = stages[firing.stage];
+  return plan.channels[channel].order == Order::sequence &&
+         stage.running[firing.replica] != stage.completed;
+}
+
+bool Progress::State::full(std::size_t channel, std::uint64_t bytes) const {
+  const Channel& bound = plan.channels[channel];
+  const ChannelState& state = channels[channel];
+  return !closed(channel) && (state.items.size() >= bound.items ||
+                              (bound.bytes > 0 && state.bytes + bytes > bound.bytes));
+}
+
 bool Progress::State::has_room(std::size_t channel) const {
   const Channel& bound = plan.channels[channel];
   const ChannelState& state = channels[channel];

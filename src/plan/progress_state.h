@@ -73,6 +73,9 @@ struct Progress::State {
   bool ready_but_for_devices(std::size_t stage, Obstacle* obstacle = nullptr) const;
   bool edge_met(const Edge& edge, std::uint64_t step) const;
   bool has_room(std::size_t channel) const;
+  // Whether a started firing has to let an earlier one deliver first.
+  bool out_of_turn(const Firing& firing, std::size_t channel) const;
+  bool full(std::size_t channel, std::uint64_t bytes) const;  // for an item of so many bytes
   // Nobody will take from the channel any more: further items are dropped.
   bool closed(std::size_t channel) const;
   // The candidate that the device has to serve next among those that are ready but for devices.
@@ -92,6 +95,7 @@ struct Progress::State {
   Graph graph;
   std::vector<StageState> stages;
   std::vector<ChannelState> channels;
+  std::vector<std::uint64_t> taken;                // what start() returns
   std::vector<bool> held;                          // of each resource
   std::vector<std::vector<Candidate>> candidates;  // of each device or host: what runs on it
   std::vector<std::vector<Candidate>> lock_users;  // of each lock
