@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <chrono>
-#include <mutex>
+#include <memory>
 #include <utility>
 
 #include "headrace/error.h"
 #include "headrace/record.h"
+#include "record/span_store.h"
+#include "record/trace_stream.h"
 
 namespace headrace {
 
@@ -22,59 +23,89 @@ const char* to_string(SpanKind kind) {
   return "unknown";
 }
 
-// A ring: once `capacity` spans are there, the oldest gives way.
-struct Recorder::State {
-  const TraceHeader header;
-  const std::size_t capacity;
-  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  std::mutex mutex;
-  std::vector<Span> ring;
-  std::uint64_t added = 0;
-};
-
-Recorder::Recorder(TraceHeader header, std::size_t capacity)
-    : state_(new State{std::move(header), std::max<std::size_t>(capacity, 1)}) {}
-
-Recorder::~Recorder() = default;
-
-std::int64_t Recorder::now_ns() const {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - state_->start).count();
+std::int64_t Lane::now_ns() const noexcept {
+  return state_ != nullptr ? state_->clock.now_ns() : 0;
 }
 
-void Recorder::add(Span span) {
-  if (span.device >= state_->header.devices.size())
-    fail(ErrorCode::internal, "a span of stage {} is on device {}, but the trace lists {} devices",
-         span.stage, span.device, state_->header.devices.size());
-  const std::lock_guard lock(state_->mutex);
-  if (state_->ring.size() < state_->capacity) {
-    state_->ring.push_back(std::move(span));
-  } else {
-    state_->ring[state_->added % state_->capacity] = std::move(span);
+void Lane::add(std::int64_t start_ns, std::int64_t end_ns, const Label& label) const noexcept {
+  if (state_ != nullptr) state_->ring.push({start_ns, end_ns, state_->device, label});
+}
+
+void Lane::add_until_now(std::int64_t start_ns, const Label& label) const noexcept {
+  if (state_ == nullptr) return;
+  state_->ring.push({start_ns, state_->clock.now_ns(), state_->device, label});
+}
+
+struct Recorder::State {
+  const TraceHeader header;
+  SpanStore store;
+  std::unique_ptr<TraceStream> stream;
+
+  void check(std::uint32_t device, std::string_view what, std::string_view name) const {
+    if (device >= header.devices.size())
+      fail(ErrorCode::internal, "{}{} is on device {}, but the trace lists {} devices", what, name,
+           device, header.devices.size());
   }
-  ++state_->added;
+};
+
+Recorder::Recorder(TraceHeader header, RecorderOptions options)
+    : state_(new State{std::move(header), SpanStore(options.capacity)}) {
+  if (!options.path.empty())
+    state_->stream = std::make_unique<TraceStream>(options.path, state_->header, state_->store);
+}
+
+Recorder::~Recorder() {
+  try {
+    finish();
+  } catch (const Error&) {
+  }
+}
+
+std::int64_t Recorder::now_ns() const {
+  return state_->store.clock().now_ns();
+}
+
+void Recorder::add(const Span& span) {
+  state_->check(span.device, "a span of stage ", span.stage);
+  state_->store.add(span);
+}
+
+Name Recorder::name(std::string_view text) {
+  return state_->store.name(text);
+}
+
+Lane Recorder::lane(std::uint32_t device) {
+  state_->check(device, "a lane", "");
+  return Lane(&state_->store.new_lane(device));
 }
 
 std::vector<Span> Recorder::spans() const {
-  std::vector<Span> spans;
-  {
-    const std::lock_guard lock(state_->mutex);
-    spans = state_->ring;
+  std::vector<SpanRecord> records;
+  for (const SpanRing* ring : state_->store.rings()) {
+    const std::vector<SpanRecord> some = ring->read(0).records;
+    records.insert(records.end(), some.begin(), some.end());
   }
-  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+  std::stable_sort(records.begin(), records.end(), [](const SpanRecord& a, const SpanRecord& b) {
     return std::pair(a.start_ns, a.device) < std::pair(b.start_ns, b.device);
   });
-  return spans;
+  return state_->store.to_spans(records);
 }
 
 std::uint64_t Recorder::dropped() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->added - state_->ring.size();
+  std::uint64_t dropped = 0;
+  for (const SpanRing* ring : state_->store.rings()) dropped += ring->dropped();
+  return dropped;
 }
 
 TraceHeader Recorder::header() const {
   TraceHeader header = state_->header;
   header.dropped += dropped();
   return header;
+}
+
+void Recorder::finish() {
+  // Taken away first, so that what is missing is told once.
+  if (const std::unique_ptr<TraceStream> stream = std::move(state_->stream)) stream->finish();
 }
 
 }  // namespace headrace

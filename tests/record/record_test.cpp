@@ -1,8 +1,10 @@
 #include "headrace/record.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -14,7 +16,7 @@ namespace headrace {
 namespace {
 
 TEST(Record, KeepsTheNewestAndCountsTheRest) {
-  Recorder recorder({.devices = {"gpu0"}}, 4);
+  Recorder recorder({.devices = {"gpu0"}}, {.capacity = 4});
   for (int i = 9; i >= 0; --i) recorder.add({.start_ns = i, .end_ns = i + 1});
   EXPECT_EQ(recorder.dropped(), 6u);
   EXPECT_EQ(recorder.header().dropped, 6u);
@@ -24,17 +26,126 @@ TEST(Record, KeepsTheNewestAndCountsTheRest) {
   EXPECT_THROW(recorder.add({.device = 1}), Error);
 }
 
-TEST(Record, TakesSpansFromManyThreads) {
-  Recorder recorder({.devices = {"a", "b", "c", "d"}});
-  {
-    std::vector<std::jthread> threads;
-    for (std::uint32_t device = 0; device < 4; ++device)
-      threads.emplace_back([&recorder, device] {
-        for (int i = 0; i < 1000; ++i)
-          recorder.add({.start_ns = recorder.now_ns(), .device = device});
-      });
+RC_GTEST_PROP(Record, GivesBackTheSpansItWasGiven, ()) {
+  const auto text = rc::gen::container<std::string>(rc::gen::inRange('a', 'd'));
+  const auto count = rc::gen::arbitrary<std::uint64_t>();
+  const auto time = rc::gen::inRange<std::int64_t>(-1000, 1000);
+  std::vector<Span> spans;
+  Recorder recorder({.devices = {"a", "b", "c"}});
+  for (int i = *rc::gen::inRange(0, 20); i > 0; --i) {
+    spans.push_back(
+        {.start_ns = *time,
+         .end_ns = *time,
+         .kind = *rc::gen::element(SpanKind::work, SpanKind::wait, SpanKind::copy, SpanKind::sync),
+         .device = *rc::gen::inRange(0u, 3u),
+         .stage = *text,
+         .replica = *count,
+         .step = *count,
+         .sequence = *count,
+         .cause = *text,
+         .channel = *text});
+    recorder.add(spans.back());
   }
-  EXPECT_EQ(recorder.spans().size(), 4000u);
+  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::pair(a.start_ns, a.device) < std::pair(b.start_ns, b.device);
+  });
+  RC_ASSERT(recorder.spans() == spans);
+}
+
+TEST(Record, AScopeIsASpanOfItsLane) {
+  Recorder recorder({.devices = {"a", "b"}});
+  const Lane lane = recorder.lane(1);
+  const Label outer{.stage = recorder.name("outer"), .replica = 1, .step = 2, .sequence = 3};
+  const Label inner{.kind = SpanKind::wait,
+                    .cause = recorder.name("starved"),
+                    .channel = recorder.name("batches")};
+  EXPECT_EQ(recorder.name("outer"), outer.stage);
+  EXPECT_EQ(recorder.name(""), Name::none);
+  const std::int64_t before = recorder.now_ns();
+  {
+    const SpanScope scope(lane, outer);
+    const SpanScope nested(lane, inner);
+  }
+  lane.add(7, 9, outer);
+  const std::int64_t after = recorder.now_ns();
+  std::vector<Span> spans = recorder.spans();
+  ASSERT_EQ(spans.size(), 3u);
+  // The inner one begins later but may, by the clock, begin at the same time.
+  EXPECT_EQ(spans[0].start_ns, 7);
+  EXPECT_EQ(spans[0].end_ns, 9);
+  if (spans[1].stage != "outer") std::swap(spans[1], spans[2]);
+  EXPECT_LE(before, spans[1].start_ns);
+  EXPECT_LE(spans[1].start_ns, spans[2].start_ns);
+  EXPECT_LE(spans[2].start_ns, spans[2].end_ns);
+  EXPECT_LE(spans[2].end_ns, spans[1].end_ns);
+  EXPECT_LE(spans[1].end_ns, after);
+  for (Span& span : spans) span.start_ns = span.end_ns = 0;
+  const Span expected{.device = 1, .stage = "outer", .replica = 1, .step = 2, .sequence = 3};
+  EXPECT_EQ(spans[0], expected);
+  EXPECT_EQ(spans[1], expected);
+  EXPECT_EQ(spans[2],
+            (Span{.kind = SpanKind::wait, .device = 1, .cause = "starved", .channel = "batches"}));
+  EXPECT_THROW(recorder.lane(2), Error);
+}
+
+TEST(Record, ALaneThatIsOffDoesNothing) {
+  const Lane off;
+  EXPECT_FALSE(off);
+  EXPECT_EQ(off.now_ns(), 0);
+  off.add(1, 2, {});
+  off.add_until_now(1, {});
+  const SpanScope scope(off, {.step = 1});
+}
+
+// Lanes, add(), new names and a reader, all at once: nothing torn, in order, and all there at the end.
+TEST(Record, TakesSpansFromManyThreadsWhileOthersRead) {
+  constexpr std::uint32_t kThreads = 4;
+  constexpr std::uint64_t kSpans = 20'000, kCapacity = 5000;
+  Recorder recorder({.devices = {"a", "b", "c", "d"}}, {.capacity = kCapacity});
+  std::atomic<std::uint32_t> running = kThreads;
+  std::vector<std::jthread> threads;
+  for (std::uint32_t device = 0; device < kThreads; ++device)
+    threads.emplace_back([&, device] {
+      const Lane lane = device > 0 ? recorder.lane(device) : Lane();
+      const std::string stage = "stage of " + std::to_string(device);
+      const Name name = recorder.name(stage);
+      for (std::uint64_t i = 0; i < kSpans; ++i) {
+        const std::int64_t start = recorder.now_ns();
+        if (lane) {
+          const SpanScope span(lane, {.stage = name, .step = ~i, .sequence = i});
+        } else {
+          recorder.add({.start_ns = start,
+                        .end_ns = recorder.now_ns(),
+                        .stage = stage,
+                        .step = ~i,
+                        .sequence = i});
+        }
+      }
+      --running;
+    });
+  for (bool last = false; !last;) {
+    last = running == 0;
+    std::vector<std::vector<Span>> by_device(kThreads);
+    for (Span& span : recorder.spans()) {
+      ASSERT_EQ(span.stage, "stage of " + std::to_string(span.device));
+      ASSERT_EQ(span.step, ~span.sequence);
+      ASSERT_LE(span.start_ns, span.end_ns);
+      by_device[span.device].push_back(std::move(span));
+    }
+    for (std::vector<Span>& spans : by_device) {
+      ASSERT_LE(spans.size(), kCapacity);
+      std::sort(spans.begin(), spans.end(),
+                [](const Span& a, const Span& b) { return a.sequence < b.sequence; });
+      for (std::size_t i = 1; i < spans.size(); ++i) {
+        ASSERT_EQ(spans[i].sequence, spans[i - 1].sequence + 1);
+        ASSERT_GE(spans[i].start_ns, spans[i - 1].end_ns);
+      }
+      if (!last) continue;
+      ASSERT_EQ(spans.size(), kCapacity);
+      ASSERT_EQ(spans.back().sequence, kSpans - 1);
+    }
+  }
+  EXPECT_EQ(recorder.dropped(), kThreads * (kSpans - kCapacity));
 }
 
 TEST(Record, TraceIsAChromeArrayWithOneEventALine) {

@@ -1,0 +1,63 @@
+#include "record/trace_stream.h"
+
+#include <chrono>
+
+#include "headrace/error.h"
+
+namespace headrace {
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod(250);  // a second is promised
+constexpr std::uint64_t kSpansAWrite = 4096;       // about 1 MB of text
+
+}  // namespace
+
+TraceStream::TraceStream(const std::string& path, const TraceHeader& header, const SpanStore& store)
+    : path_(path),
+      store_(store),
+      file_(path, header),
+      dropped_(header.dropped),
+      dropped_in_file_(header.dropped),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void TraceStream::finish() {
+  thread_.request_stop();
+  thread_.join();
+  if (flush() && file_.end()) return;
+  std::uint64_t missing = 0;
+  const std::vector<const SpanRing*> rings = store_.rings();
+  for (std::size_t i = 0; i < rings.size(); ++i) missing += rings[i]->added() - next_[i];
+  fail(ErrorCode::io, "{}: the trace is cut off, its last {} spans are missing: {}", path_, missing,
+       file_.problem());
+}
+
+void TraceStream::run(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  while (!wake.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) flush();
+}
+
+// False where the file takes no more at the moment: what it lacks stays in the rings as long as it can.
+bool TraceStream::flush() {
+  const std::vector<const SpanRing*> rings = store_.rings();
+  next_.resize(rings.size(), 0);
+  for (std::size_t i = 0; i < rings.size(); ++i)
+    if (!flush(*rings[i], next_[i])) return false;
+  if (dropped_ != dropped_in_file_ && !file_.set_dropped(dropped_)) return false;
+  dropped_in_file_ = dropped_;
+  return true;
+}
+
+// Up to what was there when it began, or a fast writer would keep it here.
+bool TraceStream::flush(const SpanRing& ring, std::uint64_t& next) {
+  for (const std::uint64_t end = ring.added(); next < end;) {
+    const SpanRing::Part part = ring.read(next, kSpansAWrite);
+    if (!file_.append(store_.to_spans(part.records))) return false;
+    dropped_ += part.first - next;
+    next = part.end();
+  }
+  return true;
+}
+
+}  // namespace headrace
