@@ -1,6 +1,8 @@
 // Definitions of prefetch.h. Layer: flow.
 #pragma once
 
+#include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "headrace/prefetch.h"
@@ -8,83 +10,158 @@
 
 namespace headrace {
 
-template <typename Batch>
-Prefetch<Batch>::Prefetch(Source source, PrefetchOptions options)
+template <Positioned Batch>
+Prefetch<Batch>::Prefetch(Source<Batch> source, PrefetchOptions options)
     : source_(std::move(source)),
       options_(std::move(options)),
-      tokens_(static_cast<std::ptrdiff_t>(options_.depth)),
+      permits_(options_.name + " permits", {.items = options_.depth}),
       ready_(options_.name, {.items = options_.depth}),
-      committed_(options_.start),
-      thread_([this](std::stop_token stop) { produce(std::move(stop)); }) {}
-
-template <typename Batch>
-Prefetch<Batch>::~Prefetch() {
-  thread_.request_stop();
-  tokens_.release();
-}
-
-template <typename Batch>
-void Prefetch<Batch>::produce(std::stop_token stop) {
-  std::uint64_t made = 0;
+      committed_(options_.start) {
+  for (std::uint64_t i = 0; i < options_.depth; ++i) permits_.send({});
+  const std::uint64_t workers = std::min(options_.workers, options_.depth);
   try {
-    name_thread(options_.name);
-    lower_priority(options_.nice);
-    while (true) {
-      tokens_.acquire();
-      if (stop.stop_requested()) return;
-      Batch batch;
-      if (!source_(batch)) break;
-      ready_.send(std::move(batch));
-      if (++made == options_.depth) primed_.release();
+    while (threads_.size() < workers) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    stop_.request_stop();
+    fail(ErrorCode::resource, "{}: thread {} of {} cannot be started: {}", options_.name,
+         threads_.size() + 1, workers, error.what());
+  }
+}
+
+template <Positioned Batch>
+Prefetch<Batch>::~Prefetch() {
+  stop_.request_stop();
+}
+
+template <Positioned Batch>
+void Prefetch<Batch>::work() {
+  name_thread(options_.name);
+  lower_priority(options_.nice);
+  while (step()) {
+  }
+}
+
+// Claims, makes and delivers one batch. Returns whether there may be another.
+template <Positioned Batch>
+bool Prefetch<Batch>::step() {
+  const std::stop_token stop = stop_.get_token();
+  std::monostate permit;
+  if (permits_.receive(permit, stop) != Status::ok) return false;
+  std::unique_lock claiming(claims_);
+  if (over_ || stop.stop_requested()) return false;
+  const std::uint64_t sequence = claimed_;
+  std::exception_ptr error;
+  try {
+    auto item = std::make_unique<Item>();
+    item->sequence = sequence;
+    if (source_.claim(item->batch, stop)) {
+      ++claimed_;
+      claiming.unlock();
+      if (source_.make) source_.make(item->batch, stop);
+      item->position = item->batch.position;
+      arrive(std::move(item));
+      return true;
     }
-    ready_.close();
   } catch (...) {
-    ready_.close(std::current_exception());
+    error = std::current_exception();
   }
-  if (made < options_.depth) primed_.release();
+  over_ = true;
+  end(sequence, std::move(error));
+  return false;
 }
 
-template <typename Batch>
-bool Prefetch<Batch>::prime() {
-  if (started_) fail(ErrorCode::internal, "{}: prime() was called twice", options_.name);
-  started_ = true;
-  primed_.acquire();
-  return advance();
+template <Positioned Batch>
+void Prefetch<Batch>::arrive(std::unique_ptr<Item> item) {
+  const std::lock_guard lock(arrivals_);
+  if (item->sequence >= end_) return;  // behind an error
+  std::unique_ptr<Item>& place = arrived_[item->sequence];
+  if (options_.order == Order::ready)
+    ready_.send(std::move(item));
+  else
+    place = std::move(item);
+  pass_on();
 }
 
-template <typename Batch>
-bool Prefetch<Batch>::next() {
-  if (!started_) fail(ErrorCode::internal, "{}: next() was called before prime()", options_.name);
+template <Positioned Batch>
+void Prefetch<Batch>::end(std::uint64_t sequence, std::exception_ptr error) {
+  const std::lock_guard lock(arrivals_);
+  if (sequence >= end_) return;
+  end_ = sequence;
+  error_ = std::move(error);
+  pass_on();
+}
+
+// Passes on what is next in order, and the end behind the last batch. arrivals_ is held.
+template <Positioned Batch>
+void Prefetch<Batch>::pass_on() {
+  for (; passed_ < end_ && arrived_.contains(passed_); ++passed_) {
+    const auto next = arrived_.begin();
+    if (next->second) ready_.send(std::move(next->second));
+    arrived_.erase(next);
+  }
+  if (passed_ == end_) ready_.close();
+}
+
+template <Positioned Batch>
+bool Prefetch<Batch>::prime(const std::stop_token& stop) {
+  if (primed_) fail(ErrorCode::internal, "{}: prime() was called twice", options_.name);
+  primed_ = true;
+  return advance(stop);
+}
+
+template <Positioned Batch>
+bool Prefetch<Batch>::next(const std::stop_token& stop) {
+  if (!primed_) fail(ErrorCode::internal, "{}: next() was called before prime()", options_.name);
   if (current_) {
-    committed_ = current_->position;
+    completed_.emplace(current_->sequence, std::move(current_->position));
     current_.reset();
-    tokens_.release();
   }
-  return advance();
+  for (auto done = completed_.begin(); done != completed_.end() && done->first == committable_;
+       done = completed_.erase(done), ++committable_) {
+    committed_ = std::move(done->second);
+    permits_.send({});
+  }
+  return advance(stop);
 }
 
-template <typename Batch>
-bool Prefetch<Batch>::advance() {
-  Batch batch;
-  if (ready_.receive(batch) != Status::ok) return false;
-  current_ = std::move(batch);
-  return true;
+template <Positioned Batch>
+bool Prefetch<Batch>::advance(const std::stop_token& stop) {
+  if (!fill_reserve(stop) && error_) std::rethrow_exception(error_);  // written before the close
+  current_ = std::move(reserve_);
+  return current_ != nullptr;
 }
 
-template <typename Batch>
+// Waits for the batch that follows; false: there is none.
+template <Positioned Batch>
+bool Prefetch<Batch>::fill_reserve(const std::stop_token& stop) {
+  if (reserve_) return true;
+  if (options_.workers == 0 && !ready_.closed()) step();
+  if (ready_.receive(reserve_, stop) == Status::stopped)
+    fail(ErrorCode::cancelled, "{}: stopped while waiting for a batch", options_.name);
+  return reserve_ != nullptr;
+}
+
+template <Positioned Batch>
 Batch& Prefetch<Batch>::current() {
   if (!current_) fail(ErrorCode::internal, "{}: there is no current batch", options_.name);
-  return *current_;
+  return current_->batch;
 }
 
-template <typename Batch>
-std::uint64_t Prefetch<Batch>::reserve() const {
-  return ready_.items();
+template <Positioned Batch>
+Batch* Prefetch<Batch>::reserve(const std::stop_token& stop) {
+  if (!current_ || options_.depth == 1 || !fill_reserve(stop)) return nullptr;
+  return &reserve_->batch;
 }
 
-template <typename Batch>
+template <Positioned Batch>
 bool Prefetch<Batch>::exhausted() const {
-  return ready_.closed() && ready_.items() == 0;
+  const std::lock_guard lock(arrivals_);
+  return passed_ == end_ && !error_ && !reserve_ && ready_.items() == 0;
+}
+
+template <Positioned Batch>
+std::uint64_t Prefetch<Batch>::ready() const {
+  return ready_.items() + (reserve_ ? 1 : 0);
 }
 
 }  // namespace headrace

@@ -5,175 +5,147 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <thread>
-#include <vector>
+#include <semaphore>
+#include <tuple>
+
+#include "flow/prefetch_harness.h"
+#include "flow/textbook_prefetch.h"
 
 namespace headrace {
 namespace {
 
-struct Batch {
-  std::uint64_t value = 0;
+using testing::Bug;
+using testing::error_in_its_place;
+using testing::Number;
+using testing::numbers;
+using testing::resumes_without_loss;
+using testing::serves_each_once;
+using testing::Textbook;
+
+constexpr const char* kRight = "";
+
+class PrefetchOf : public ::testing::TestWithParam<std::tuple<std::uint64_t, std::uint64_t>> {
+ protected:
+  const std::uint64_t depth = std::get<0>(GetParam()), workers = std::get<1>(GetParam());
+  const PrefetchOptions options{.depth = depth, .workers = workers, .nice = 0};
+};
+INSTANTIATE_TEST_SUITE_P(DepthsAndWorkers, PrefetchOf,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(0, 1, 2, 3, 4)),
+                         [](const auto& param) {
+                           return fmt::format("Depth{}Workers{}", std::get<0>(param.param),
+                                              std::get<1>(param.param));
+                         });
+
+TEST_P(PrefetchOf, ServesEachBatchOnce) {
+  for (const std::uint64_t count : {0, 1, 2, 3, 4, 5, 6, 12})
+    EXPECT_EQ(serves_each_once<Prefetch<Number>>(count, options), kRight) << count;
+}
+
+TEST_P(PrefetchOf, ResumesWithoutLoss) {
+  for (const std::uint64_t used : {0, 1, 2, 5, 10})
+    EXPECT_EQ(resumes_without_loss<Prefetch<Number>>({used}, options), kRight) << used;
+  EXPECT_EQ(resumes_without_loss<Prefetch<Number>>({5, 4, 3}, options), kRight);
+  EXPECT_EQ(resumes_without_loss<Prefetch<Number>>({1, 0, 2, 0, 3}, options), kRight);
+}
+
+TEST_P(PrefetchOf, AnErrorArrivesInPlaceOfItsBatch) {
+  for (const std::uint64_t good : {0, 1, 2, 3, 4, 8})
+    EXPECT_EQ(error_in_its_place<Prefetch<Number>>(good, options), kRight) << good;
+}
+
+// The checks are worth something only if they see the bugs, at every depth and number of workers.
+template <Bug bug>
+std::string bugs_seen(const PrefetchOptions& options) {
+  std::string seen;
+  for (std::uint64_t n = 0; n <= 8; ++n) {
+    if (serves_each_once<Textbook<bug>>(n, options) != kRight) seen += 's';
+    if (resumes_without_loss<Textbook<bug>>({n}, options) != kRight) seen += 'r';
+    if (error_in_its_place<Textbook<bug>>(n, options) != kRight) seen += 'e';
+  }
+  return seen;
+}
+
+TEST_P(PrefetchOf, TheTextbookBugsAreSeen) {
+  EXPECT_EQ(bugs_seen<Bug::none>(options), "");
+  EXPECT_NE(bugs_seen<Bug::reserve_not_cleared>(options).find('s'), std::string::npos);
+  EXPECT_NE(bugs_seen<Bug::offsets_of_the_producer>(options).find('r'), std::string::npos);
+  EXPECT_NE(bugs_seen<Bug::offsets_at_fetch>(options).find('r'), std::string::npos);
+  EXPECT_NE(bugs_seen<Bug::tail_dropped>(options).find('s'), std::string::npos);
+  EXPECT_NE(bugs_seen<Bug::error_at_once>(options).find('e'), std::string::npos);
+  EXPECT_EQ(bugs_seen<Bug::as_they_finish>(options).find('s') != std::string::npos, workers > 1);
+}
+
+// At step 0 batch 0 is ready and batch 1 in flight: prime() does not wait for it.
+TEST_P(PrefetchOf, PrimesWithOneReadyAndOneInFlight) {
+  std::binary_semaphore started(0), primed(0);
+  std::atomic<std::uint64_t> claimed = 0;
+  Prefetch<Number> batches({[&](Number& number) {
+                              number.value = claimed++;
+                              return claimed <= 2;
+                            },
+                            [&](Number& number) {
+                              if (number.value == 0) return;
+                              started.release();
+                              primed.acquire();
+                            }},
+                           {.depth = std::max<std::uint64_t>(2, depth),
+                            .workers = std::max<std::uint64_t>(1, workers),
+                            .nice = 0});
+  ASSERT_TRUE(batches.prime());
+  EXPECT_EQ(batches.current().value, 0u);
+  started.acquire();  // batch 1 is being made while batch 0 is used
+  EXPECT_EQ(batches.ready(), 0u);
+  primed.release();
+  EXPECT_TRUE(batches.next());
+  EXPECT_FALSE(batches.next());
+}
+
+// A batch that counts how many of them there are.
+struct Counted {
+  static inline std::atomic<std::int64_t> alive, most;
+  Counted() {
+    const std::int64_t now = ++alive;
+    for (std::int64_t seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+  }
+  ~Counted() { --alive; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
   Position position;
 };
 
-// `count` batches, numbered; each position stands just after its batch.
-struct Numbers {
-  std::uint64_t next = 0, count = 0;
-  bool operator()(Batch& batch) {
-    if (next == count) return false;
-    batch.value = next++;
-    batch.position.batch = next;
-    return true;
-  }
-};
-
-// The double buffer as textbooks get it wrong, with either bug in place; the same interface.
-enum class Bug { none, reserve_not_cleared, offsets_of_the_producer };
-template <Bug bug>
-class Textbook {
- public:
-  Textbook(Numbers source, PrefetchOptions options)
-      : source_(source), depth_(options.depth), committed_(options.start) {}
-  bool prime() {
-    while (reserve_.size() < depth_ && fetch()) {
+TEST_P(PrefetchOf, NoMoreThanDepthBatchesExist) {
+  for (const Order order : {Order::sequence, Order::ready}) {
+    Counted::most = 0;
+    {
+      Prefetch<Counted> batches([made = 0](Counted&) mutable { return ++made <= 50; },
+                                {.depth = depth, .workers = workers, .order = order, .nice = 0});
+      for (bool more = batches.prime(); more; more = batches.next()) batches.reserve();
     }
-    return advance();
+    EXPECT_LE(Counted::most, static_cast<std::int64_t>(depth));
+    EXPECT_GE(Counted::most, depth > 1 ? 2 : 1);
+    EXPECT_EQ(Counted::alive, 0);
   }
-  bool next() {
-    if (has_current_) committed_ = current_.position;
-    return advance();
-  }
-  Batch& current() { return current_; }
-  bool exhausted() const { return ended_ && reserve_.empty(); }
-  Position offsets_to_commit() const {
-    if (bug != Bug::offsets_of_the_producer) return committed_;
-    Position position;
-    position.batch = source_.next;
-    return position;
-  }
-
- private:
-  bool fetch() {
-    Batch batch;
-    ended_ = !source_(batch);
-    if (!ended_) reserve_.push_back(batch);
-    return !ended_;
-  }
-  // What is served stays in the reserve until the batch that takes its place is there.
-  bool advance() {
-    has_current_ = !reserve_.empty();
-    if (!has_current_) return false;
-    current_ = reserve_.front();
-    fetch();
-    const bool keeps = bug == Bug::reserve_not_cleared && ended_ && reserve_.size() == 1;
-    if (!keeps) reserve_.erase(reserve_.begin());
-    return true;
-  }
-  Numbers source_;
-  std::uint64_t depth_;
-  std::vector<Batch> reserve_;
-  Batch current_;
-  bool has_current_ = false;
-  Position committed_;
-  bool ended_ = false;
-};
-
-// N batches in, N served, each once and in order, and the end stays the end.
-template <typename Buffer>
-bool serves_each_batch_once(std::uint64_t count, std::uint64_t depth) {
-  Buffer buffer(Numbers{0, count}, {.depth = depth});
-  std::uint64_t served = 0;
-  for (bool more = buffer.prime(); more; more = buffer.next())
-    if (served > count || buffer.current().value != served++) return false;
-  return served == count && buffer.exhausted() && !buffer.next() && !buffer.next() &&
-         buffer.offsets_to_commit().batch == count;
 }
 
-// Stop after `used` completed batches while another is current, resume from what could be
-// committed: the rest follows without a gap or a repetition.
-template <typename Buffer>
-bool resumes_without_loss(std::uint64_t used, std::uint64_t depth) {
-  constexpr std::uint64_t kCount = 12;
-  Position committed;
-  {
-    Buffer buffer(Numbers{0, kCount}, {.depth = depth});
-    bool more = buffer.prime();
-    if (buffer.offsets_to_commit().batch != 0) return false;
-    for (std::uint64_t i = 0; i < used; ++i) more = buffer.next();
-    if (!more) return false;
-    committed = buffer.offsets_to_commit();
-  }
-  Buffer buffer(Numbers{committed.batch, kCount}, {.depth = depth, .start = committed});
-  std::uint64_t expected = used;
-  for (bool more = buffer.prime(); more; more = buffer.next())
-    if (buffer.current().value != expected++) return false;
-  return expected == kCount;
-}
-
-class PrefetchOfDepth : public testing::TestWithParam<std::uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(Depths, PrefetchOfDepth, testing::Values(1, 2, 3, 4));
-
-TEST_P(PrefetchOfDepth, ServesEachBatchOnce) {
-  for (std::uint64_t count = 0; count <= 9; ++count)
-    EXPECT_TRUE(serves_each_batch_once<Prefetch<Batch>>(count, GetParam())) << count;
-}
-
-TEST_P(PrefetchOfDepth, ResumesWithoutLoss) {
-  for (std::uint64_t used = 0; used <= 10; ++used)
-    EXPECT_TRUE(resumes_without_loss<Prefetch<Batch>>(used, GetParam())) << used;
-}
-
-// The checks above are worth something only if they see the two bugs.
-TEST_P(PrefetchOfDepth, TheTextbookBugsWouldBeSeen) {
-  EXPECT_TRUE(serves_each_batch_once<Textbook<Bug::none>>(5, GetParam()));
-  EXPECT_TRUE(resumes_without_loss<Textbook<Bug::none>>(5, GetParam()));
-  EXPECT_FALSE(serves_each_batch_once<Textbook<Bug::reserve_not_cleared>>(5, GetParam()));
-  EXPECT_FALSE(resumes_without_loss<Textbook<Bug::offsets_of_the_producer>>(5, GetParam()));
-}
-
-TEST_P(PrefetchOfDepth, IsPrimedAndNeverHoldsMoreThanDepth) {
-  const std::uint64_t depth = GetParam();
-  std::atomic<std::uint64_t> made = 0;
-  Prefetch<Batch> batches(
-      [&](Batch& batch) {
-        batch.position.batch = ++made;
-        return true;
-      },
-      {.depth = depth});
+// The reserve is the batch that becomes current next, at the same address; none behind the last.
+TEST_P(PrefetchOf, TheReserveIsTheBatchThatFollows) {
+  Prefetch<Number> batches(numbers(0, 9), options);
+  EXPECT_EQ(batches.reserve(), nullptr);
   ASSERT_TRUE(batches.prime());
-  EXPECT_EQ(batches.reserve(), depth - 1);
-  for (std::uint64_t completed = 0; completed < 20; ++completed) {
-    EXPECT_LE(made, completed + depth);
-    ASSERT_TRUE(batches.next());
-    EXPECT_FALSE(batches.exhausted());
-  }
-}
-
-TEST_P(PrefetchOfDepth, AnErrorArrivesAtItsPositionAfterTheGoodBatches) {
-  for (std::uint64_t good = 0; good <= 6; ++good) {
-    std::uint64_t made = 0;
-    Prefetch<Batch> batches(
-        [&](Batch& batch) {
-          if (made == good) fail(ErrorCode::io, "shard {} is gone", good);
-          batch.value = made++;
-          batch.position.batch = made;
-          return true;
-        },
-        {.depth = GetParam()});
-    std::uint64_t served = 0;
-    try {
-      for (bool more = batches.prime(); more; more = batches.next()) {
-        EXPECT_EQ(batches.current().value, served);
-        ++served;
-      }
-      FAIL() << "the error was swallowed";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::io);
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    const Number* reserve = batches.reserve();
+    EXPECT_EQ(reserve != nullptr, depth > 1 && i < 8);
+    EXPECT_EQ(batches.reserve(), reserve);
+    EXPECT_EQ(batches.current().value, i);
+    EXPECT_EQ(batches.exhausted(), depth > 1 && i == 8);
+    ASSERT_EQ(batches.next(), i < 8);
+    if (reserve != nullptr) {
+      EXPECT_EQ(&batches.current(), reserve);
     }
-    EXPECT_EQ(served, good);
-    EXPECT_EQ(batches.offsets_to_commit().batch, good);
-    EXPECT_THROW(batches.next(), Error);
   }
+  EXPECT_EQ(batches.reserve(), nullptr);
 }
 
 std::size_t threads_of_this_process() {
@@ -183,13 +155,19 @@ std::size_t threads_of_this_process() {
   return count;
 }
 
-TEST_P(PrefetchOfDepth, MayBeAbandonedAtAnyTimeWithoutLeakingItsThread) {
+TEST_P(PrefetchOf, MayBeAbandonedAtAnyTimeWithoutLeakingThreads) {
   std::thread([] {}).join();  // ThreadSanitizer starts a thread of its own with the first one
   const std::size_t before = threads_of_this_process();
-  for (int taken = -1; taken < 6; ++taken) {
-    Prefetch<Batch> batches(Numbers{0, 4}, {.depth = GetParam()});
-    if (taken >= 0) batches.prime();
-    for (int i = 0; i < taken; ++i) batches.next();
+  for (int taken = -1; taken < 8; ++taken) {
+    for (const std::uint64_t broken : {UINT64_MAX, std::uint64_t{3}}) {
+      try {
+        Prefetch<Number> batches(numbers(0, 6, broken), options);
+        if (taken >= 0) batches.prime();
+        for (int i = 0; i < taken; ++i) batches.next();
+        if (taken == 2) throw std::runtime_error("of the loop");
+      } catch (const std::runtime_error&) {  // an Error is one
+      }
+    }
   }
   // A joined thread may still be listed for a moment.
   for (int i = 0; i < 1000 && threads_of_this_process() != before; ++i)
@@ -198,12 +176,30 @@ TEST_P(PrefetchOfDepth, MayBeAbandonedAtAnyTimeWithoutLeakingItsThread) {
 }
 
 TEST(Prefetch, RefusesMisuse) {
-  EXPECT_THROW(Prefetch<Batch>(Numbers{}, {.depth = 0}), Error);
-  Prefetch<Batch> batches(Numbers{0, 1});
+  EXPECT_THROW(Prefetch<Number>(numbers(0, 1), {.depth = 0}), Error);
+  Prefetch<Number> batches(numbers(0, 1));
   EXPECT_THROW(batches.next(), Error);
   EXPECT_THROW(batches.current(), Error);
   EXPECT_TRUE(batches.prime());
   EXPECT_THROW(batches.prime(), Error);
+}
+
+// A source that cannot be split is called by one worker at a time, and its order is kept.
+TEST(Prefetch, APlainFunctionServesSeveralWorkers) {
+  int made = 0;
+  std::atomic<int> inside = 0;
+  Prefetch<Number> batches(
+      [&](Number& number) {
+        EXPECT_EQ(++inside, 1);
+        number.value = static_cast<std::uint64_t>(made++);
+        --inside;
+        return made <= 200;
+      },
+      {.depth = 4, .workers = 4, .nice = 0});
+  std::uint64_t served = 0;
+  for (bool more = batches.prime(); more; more = batches.next())
+    EXPECT_EQ(batches.current().value, served++);
+  EXPECT_EQ(served, 200u);
 }
 
 }  // namespace
