@@ -33,7 +33,7 @@ inline void Model::end_stores_to(const Object& object) {
 
 inline void Model::thread(std::string name, std::function<void()> body) {
   if (threads_.size() == kThreads) throw std::logic_error("too many threads for the model");
-  threads_.push_back({std::move(name), std::move(body), {}, {}, false, false, false});
+  threads_.push_back({std::move(name), std::move(body), {}, {}, false, 0, false});
 }
 
 inline void Model::run() {
@@ -93,15 +93,19 @@ inline void Model::schedule() {
     if (options_.size() > 1) choices_.push_back(static_cast<std::uint8_t>(picked));
     if (++steps_ > settings_.most_steps)
       fail(fmt::format("no end after {} steps", settings_.most_steps));
-    for (Thread& thread : threads_) thread.yielded = false;
     const Actor actor = options_[picked].actor;
     if (actor >= kThreads) {
       drain(actor - kThreads);
-      in_a_row_ = 0;
       continue;
     }
+    for (unsigned t = 0; t < threads_.size(); ++t)
+      if (t != actor && threads_[t].rest != 0) --threads_[t].rest;
     if (in_thread()) threads_[from].held = !threads_[from].buffer.empty();
     in_a_row_ = actor == from ? in_a_row_ + 1 : 0;
+    if (in_a_row_ >= kPatience) {
+      threads_[actor].rest = kRest;
+      in_a_row_ = 0;
+    }
     running_ = actor;
     if (actor != from) here.switch_to(fibers_[actor]);
     return;
@@ -115,26 +119,21 @@ inline void Model::list_options() {
   const auto offer = [this](unsigned actor, bool free) {
     options_.push_back({static_cast<Actor>(actor), static_cast<std::uint8_t>(free ? 0 : 1)});
   };
-  const auto resting = [this](unsigned t) {
-    return threads_[t].yielded || (t == running_ && in_a_row_ >= kPatience);
-  };
+  const auto resting = [this](unsigned t) { return threads_[t].rest != 0; };
   const bool fresh_store =
       in_thread() && !threads_[running_].buffer.empty() && !threads_[running_].held;
   if (fresh_store) offer(kThreads + running_, true);
   if (in_thread() && ready(threads_[running_]) && !resting(running_)) offer(running_, !fresh_store);
   const bool preempts = !options_.empty();
-  bool anybody = false;
   for (unsigned t = 0; t < threads_.size(); ++t) {
-    if (!ready(threads_[t]) || resting(t)) continue;
-    anybody = true;
-    if (t != running_) offer(t, !preempts);
+    if (t != running_ && ready(threads_[t]) && !resting(t)) offer(t, !preempts);
   }
   for (unsigned t = 0; t < threads_.size(); ++t)
     if (!threads_[t].buffer.empty() && !(fresh_store && t == running_))
       offer(kThreads + t, options_.empty());
-  if (!anybody)
+  if (options_.empty())
     for (unsigned t = 0; t < threads_.size(); ++t)
-      if (ready(threads_[t])) offer(t, true);
+      if (ready(threads_[t])) offer(t, true);  // though it rests
   for (unsigned t = 0; t < threads_.size(); ++t)
     if (threads_[t].pending.deadline && !threads_[t].done && !ready(threads_[t]))
       offer(t, options_.empty());
@@ -197,6 +196,13 @@ inline bool Model::step(const char* what, const Object& object, const Where& whe
   return in_time;
 }
 
+inline void Model::touch(const char* what, const Object& object, const Where& where) {
+  if (!in_thread()) return;
+  pause({Kind::plain, what, object.id_, where});
+  check_alive(object, where);
+  record(static_cast<Actor>(running_), what, &object, 0, where);
+}
+
 // A barrier in a thread with an empty buffer does nothing, at whatever moment it comes, so only the
 // others need a step.
 inline void Model::barrier_everywhere(const Where& where) {
@@ -223,6 +229,8 @@ inline bool Model::independent(Actor a, Actor b) const {
     switch (thread.pending.kind) {
       case Kind::load:
         return {thread.pending.object, false, false};
+      case Kind::plain:
+        return {thread.pending.object, true, false};
       case Kind::own:
         return {0, false, false};
       case Kind::barrier:

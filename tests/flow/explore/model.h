@@ -97,7 +97,7 @@ class Model final : public Steps {
   const Settings& settings() const { return settings_; }
   unsigned choose(unsigned count);
   // The calling thread has nothing to do but wait: others go first.
-  void yield() { threads_[running_].yielded = true; }
+  void yield() { threads_[running_].rest = 1; }
 
   std::uint64_t load(const Cell& cell, const Where& where);
   std::uint64_t peek(const Cell& cell) const { return cell.value_; }  // of memory, without a step
@@ -109,6 +109,8 @@ class Model final : public Steps {
   // it ends because `deadline` may pass and did.
   bool step(const char* what, const Object& object, const Where& where, Ready ready = nullptr,
             const void* argument = nullptr, bool deadline = false);
+  // A plain access to an object, in memory at once.
+  void touch(const char* what, const Object& object, const Where& where);
   // Every other thread passes a full barrier, one after the other.
   void barrier_everywhere(const Where& where);
 
@@ -129,12 +131,13 @@ class Model final : public Steps {
  private:
   friend class Object;
   static constexpr unsigned kNobody = ~0u;
-  static constexpr unsigned kPatience =
-      200;  // steps of one thread in a row while others could go on
+  // A thread that takes so many steps in a row while others could go on may wait for them in a loop.
+  // It then has to rest for some of theirs.
+  static constexpr unsigned kPatience = 200, kRest = 50;
   static constexpr std::uint32_t kDead = ~0u;
 
-  // What a step touches: one object; nothing but its thread's own buffer; everything.
-  enum class Kind : std::uint8_t { load, own, barrier, everywhere };
+  // What a step touches: one object (load, plain, barrier), its thread's own buffer, everything.
+  enum class Kind : std::uint8_t { load, plain, own, barrier, everywhere };
   struct Pending {
     Kind kind = Kind::own;
     const char* what = "starts";
@@ -154,7 +157,7 @@ class Model final : public Steps {
     Pending pending;
     std::vector<Stored> buffer;
     bool held = false;  // the buffer is not emptied at once
-    bool yielded = false;
+    unsigned rest = 0;  // steps of others before it goes on, unless there are no others
     bool done = false;
   };
 

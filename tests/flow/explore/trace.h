@@ -30,6 +30,10 @@ class Trace {
     std::string text;
     std::size_t number = 0;
     for (const Line& line : lines_) {
+      if (number >= kShown && number + kShown < lines_.size()) {
+        if (number++ == kShown) text += "   ...\n";
+        continue;
+      }
       const bool buffer = line.actor >= kThreads;
       std::string what = buffer ? "its store becomes visible:" : line.what;
       if (line.object != 0) what += fmt::format(" #{}", line.object);
@@ -41,6 +45,8 @@ class Trace {
   }
 
  private:
+  static constexpr std::size_t kShown = 100;  // at the beginning, and at the end
+
   static std::string place(const Line& line) {
     if (line.where.line() == 0) return "";
     const std::string_view path = line.where.file_name();

@@ -1,0 +1,336 @@
+// Programs over a channel for the explorer. Each checks that what was sent is received once, in the
+// order of its sender, or is still inside; that nothing else is; and, by ending, that nobody sleeps
+// who could go on.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flow/explore/explore.h"
+#include "flow/explore/item.h"
+#include "headrace/channel.h"
+
+namespace headrace::explore {
+
+template <template <typename, typename> class Ring>
+using ModelChannel = BasicChannel<Item, Ring, ModelSync>;
+
+inline constexpr auto kHour = std::chrono::hours(1);
+
+// A channel, what was sent to it, and what came out. Values: sender * 100 + 1, 2, 3, ...
+template <template <typename, typename> class Ring>
+class Pipe {
+ public:
+  using Channel = ModelChannel<Ring>;
+  using StopToken = ModelSync::StopToken;
+
+  Pipe(Model& model, ChannelLimits limits) : channel("c", limits), model_(model) {}
+
+  // Sends `count` items, up to the first that does not enter.
+  Status send(int sender, int count, std::uint64_t bytes = 0, StopToken stop = {}) {
+    return send_each(sender, count,
+                     [&](Item& item) { return channel.send(std::move(item), bytes, stop); });
+  }
+  Status send_for(int sender, int count) {
+    return send_each(sender, count,
+                     [&](Item& item) { return channel.send_for(kHour, std::move(item)); });
+  }
+  // Receives `count` items, up to the first time that none comes.
+  Status receive(int receiver, int count, StopToken stop = {}) {
+    return receive_each(receiver, count, [&](Item& item) { return channel.receive(item, stop); });
+  }
+  Status receive_for(int receiver, int count) {
+    return receive_each(receiver, count,
+                        [&](Item& item) { return channel.receive_for(kHour, item); });
+  }
+  Status receive_batch(int receiver, std::size_t most) {
+    std::vector<Item> items;
+    const Status status = channel.receive_batch(items, most);
+    model_.require(items.empty() == (status != Status::ok), "a batch and its status disagree");
+    model_.require(items.size() <= most, "a batch is too large");
+    for (const Item& item : items) got(receiver, item.value());
+    return status;
+  }
+  void got(int receiver, int value) {
+    const int sender = value / 100;
+    int& last = last_[receiver][sender];
+    model_.require(value % 100 > last, "an item came twice, out of order or from nowhere");
+    last = value % 100;
+    ++received_[sender];
+  }
+
+  // After the run: takes what is inside, then compares.
+  void settle() {
+    for (Item item; take_inside(item);) got(kDrain, item.value());
+    for (const auto& [sender, count] : sent_)
+      model_.require(received_[sender] == count, "an item that was sent is lost");
+    for (const auto& [sender, count] : received_)
+      model_.require(sent_[sender] == count, "an item came that was not sent");
+    model_.require(channel.items() == 0, "items are counted that are not there");
+    model_.require(channel.bytes() == 0, "bytes are counted that are not there");
+  }
+
+  int inside() const { return inside_; }
+  Channel channel;
+
+ private:
+  static constexpr int kDrain = 9;
+
+  template <typename Send>
+  Status send_each(int sender, int count, Send send) {
+    for (int i = 1; i <= count; ++i) {
+      Item item(sender * 100 + i);
+      const Status status = send(item);
+      model_.require((item.value() == 0) == (status == Status::ok),
+                     "an item is neither sent nor with its owner, or both");
+      if (status != Status::ok) return status;
+      ++sent_[sender];
+    }
+    return Status::ok;
+  }
+  template <typename Receive>
+  Status receive_each(int receiver, int count, Receive receive) {
+    for (int i = 0; i < count; ++i) {
+      Item item;
+      const Status status = receive(item);
+      model_.require((item.value() != 0) == (status == Status::ok),
+                     "an item and the status of its receive disagree");
+      if (status != Status::ok) return status;
+      got(receiver, item.value());
+    }
+    return Status::ok;
+  }
+  // try_receive, of a channel that an error may have closed.
+  bool take_inside(Item& item) {
+    try {
+      if (channel.try_receive(item) != Status::ok) return false;
+    } catch (const Error&) {
+      return false;
+    }
+    ++inside_;
+    return true;
+  }
+
+  Model& model_;
+  std::map<int, int> sent_, received_;      // by sender
+  std::map<int, std::map<int, int>> last_;  // by receiver and sender
+  int inside_ = 0;
+};
+
+template <template <typename, typename> class Ring>
+Status receive_any(Pipe<Ring>& first, Pipe<Ring>& second) {
+  using Channel = typename Pipe<Ring>::Channel;
+  Channel* const channels[] = {&first.channel, &second.channel};
+  Item item;
+  std::size_t index = 0;
+  const Status status = Channel::receive_any(channels, item, index);
+  if (status == Status::ok) (index == 0 ? first : second).got(0, item.value());
+  return status;
+}
+
+// `senders` threads send `each` items; the receivers share them.
+template <template <typename, typename> class Ring>
+Program transfer(int senders, int each, std::vector<int> receivers, ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    for (int s = 1; s <= senders; ++s)
+      model.thread("sender" + std::to_string(s), [&, s] { pipe.send(s, each); });
+    for (int r = 0; r < static_cast<int>(receivers.size()); ++r)
+      model.thread("receiver" + std::to_string(r + 1), [&, r] { pipe.receive(r, receivers[r]); });
+    model.run();
+    pipe.settle();
+    model.require(pipe.inside() == 0, "a receive returned without its item");
+  };
+}
+
+// Somebody closes while one sends two items and another receives until the end.
+template <template <typename, typename> class Ring>
+Program close_while_busy(bool with_error, ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    const auto error = std::make_exception_ptr(Error(ErrorCode::io, "disk gone"));
+    const auto ends = [&](auto operation) {
+      try {
+        const Status status = operation();
+        model.require(status == Status::closed || status == Status::ok, "neither ok nor closed");
+        return status == Status::closed;
+      } catch (const Error&) {
+        model.require(with_error, "an error from nowhere");
+        return true;
+      }
+    };
+    bool drained = false;
+    model.thread("closer", [&] { with_error ? pipe.channel.close(error) : pipe.channel.close(); });
+    model.thread("sender", [&] { ends([&] { return pipe.send(1, 2); }); });
+    model.thread("receiver", [&] { drained = ends([&] { return pipe.receive(0, 3); }); });
+    model.run();
+    pipe.settle();
+    model.require(drained, "the receiver did not hear of the end");
+    model.require(pipe.inside() == 0, "the receiver left an item behind");
+  };
+}
+
+// Two senders against a full channel and two receivers against an empty one all hear of a close.
+template <template <typename, typename> class Ring>
+Program close_wakes_all(bool senders, ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    if (senders) pipe.send(3, static_cast<int>(limits.items));
+    for (int t = 1; t <= 2; ++t)
+      model.thread("waiter" + std::to_string(t), [&, t] {
+        const Status status = senders ? pipe.send(t, 1) : pipe.receive(t, 1);
+        model.require(status == Status::closed, "woken for nothing");
+      });
+    model.thread("closer", [&] { pipe.channel.close(); });
+    model.run();
+    pipe.settle();
+  };
+}
+
+// A stop races with the hand-over of an item.
+template <template <typename, typename> class Ring>
+Program stop_receiver(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    ModelSync::StopSource stop;
+    Status status = Status::closed;
+    model.thread("stopper", [&] { stop.request_stop(); });
+    model.thread("sender", [&] { pipe.send(1, 1); });
+    model.thread("receiver", [&] { status = pipe.receive(0, 1, stop.get_token()); });
+    model.run();
+    pipe.settle();
+    model.require(
+        status == Status::ok ? pipe.inside() == 0 : status == Status::stopped && pipe.inside() == 1,
+        "a stopped receive took an item");
+  };
+}
+
+template <template <typename, typename> class Ring>
+Program stop_sender(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    ModelSync::StopSource stop;
+    pipe.send(2, static_cast<int>(limits.items));
+    model.thread("stopper", [&] { stop.request_stop(); });
+    model.thread("sender", [&] { pipe.send(1, 1, 0, stop.get_token()); });
+    model.thread("receiver", [&] { pipe.receive(0, 1); });
+    model.run();
+    pipe.settle();
+  };
+}
+
+// One of two sleeping receivers is stopped while an item arrives: the other must not miss it.
+template <template <typename, typename> class Ring>
+Program stop_one_of_two(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    ModelSync::StopSource stop;
+    model.thread("stopped", [&] {
+      if (pipe.receive(0, 1, stop.get_token()) == Status::ok) pipe.send(2, 1);
+    });
+    model.thread("receiver", [&] { pipe.receive(1, 1); });
+    model.thread("sender", [&] {
+      stop.request_stop();
+      pipe.send(1, 1);
+    });
+    model.run();
+    pipe.settle();
+    model.require(pipe.inside() == 0, "the receiver did not get its item");
+  };
+}
+
+// Deadlines that may pass at any moment, on both sides.
+template <template <typename, typename> class Ring>
+Program deadlines(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    model.thread("sender", [&] { pipe.send_for(1, 2); });
+    model.thread("receiver", [&] { pipe.receive_for(0, 2); });
+    model.run();
+    pipe.settle();
+  };
+}
+
+// Two senders with items of different sizes; what is inside never exceeds the bound.
+template <template <typename, typename> class Ring>
+Program byte_bound(std::uint64_t first, std::uint64_t second, ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    const bool one = std::is_same_v<Ring<Item, ModelSync>, SpscRing<Item, ModelSync>>;
+    model.thread("sender1", [&] {
+      pipe.send(1, 1, first);
+      if (one) pipe.send(2, 1, second);
+    });
+    if (!one) model.thread("sender2", [&] { pipe.send(2, 1, second); });
+    model.thread("receiver", [&] {
+      for (int i = 0; i < 2; ++i) {
+        pipe.receive(0, 1);
+        model.require(pipe.channel.bytes() <= limits.bytes, "more bytes than the bound");
+      }
+    });
+    model.run();
+    pipe.settle();
+  };
+}
+
+template <template <typename, typename> class Ring>
+Program batches(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    model.thread("sender", [&] {
+      pipe.send(1, 3);
+      pipe.channel.close();
+    });
+    model.thread("receiver", [&] {
+      while (pipe.receive_batch(0, 2) == Status::ok) {
+      }
+    });
+    model.run();
+    pipe.settle();
+    model.require(pipe.inside() == 0, "the receiver left an item behind");
+  };
+}
+
+// One receives from two channels until both are closed.
+template <template <typename, typename> class Ring>
+Program any_of_two(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> first(model, limits), second(model, limits);
+    for (Pipe<Ring>* pipe : {&first, &second})
+      model.thread(pipe == &first ? "sender1" : "sender2", [pipe] {
+        pipe->send(1, 1);
+        pipe->channel.close();
+      });
+    model.thread("any", [&] {
+      while (receive_any(first, second) == Status::ok) {
+      }
+    });
+    model.run();
+    first.settle();
+    second.settle();
+    model.require(first.inside() + second.inside() == 0, "an item was left behind");
+  };
+}
+
+// Two items in one channel, one in another, and one receiver of both beside one of the first alone:
+// a wake-up for an item of the first may reach the one who has found the item of the second.
+template <template <typename, typename> class Ring>
+Program any_of_two_and_a_rival(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> first(model, limits), second(model, limits);
+    model.thread("sender1", [&] { first.send(1, 2); });
+    model.thread("sender2", [&] { second.send(2, 1); });
+    model.thread("any", [&] { receive_any(first, second); });
+    model.thread("rival", [&] { first.receive(1, 1); });
+    model.run();
+    first.settle();
+    second.settle();
+    model.require(first.inside() + second.inside() == 1, "both receivers take one item");
+  };
+}
+
+}  // namespace headrace::explore

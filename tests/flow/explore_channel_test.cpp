@@ -1,0 +1,82 @@
+// The channels of headrace/channel.h in more interleavings than any stress test reaches, with the
+// store buffers of x86; and that the same exploration finds bugs planted into what they stand on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "flow/explore/channel_programs.h"
+
+namespace headrace::explore {
+namespace {
+
+struct Case {
+  const char* name;
+  Program program;
+  unsigned budget = 2;  // of the depth-first search
+};
+
+std::vector<Case> cases() {
+  return {
+      {"spsc, capacity 1", transfer<SpscRing>(1, 3, {3}, {1, 0})},
+      {"spsc, capacity 2", transfer<SpscRing>(1, 3, {3}, {2, 0})},
+      {"mpmc 1x1, capacity 1", transfer<MpmcRing>(1, 3, {3}, {1, 0})},
+      {"mpmc 2x1, capacity 1", transfer<MpmcRing>(2, 1, {2}, {1, 0})},
+      {"mpmc 1x2, capacity 1", transfer<MpmcRing>(1, 2, {1, 1}, {1, 0})},
+      {"mpmc 2x2, capacity 1", transfer<MpmcRing>(2, 1, {1, 1}, {1, 0}), 1},
+      {"mpmc 2x2, capacity 2", transfer<MpmcRing>(2, 2, {2, 2}, {2, 0}), 1},
+      {"spsc, close", close_while_busy<SpscRing>(false, {1, 0})},
+      {"mpmc, close", close_while_busy<MpmcRing>(false, {1, 0})},
+      {"spsc, close with an error", close_while_busy<SpscRing>(true, {1, 0})},
+      {"mpmc, close with an error", close_while_busy<MpmcRing>(true, {2, 0})},
+      {"mpmc, close wakes senders", close_wakes_all<MpmcRing>(true, {1, 0})},
+      {"mpmc, close wakes receivers", close_wakes_all<MpmcRing>(false, {1, 0})},
+      {"spsc, stop a receiver", stop_receiver<SpscRing>({1, 0})},
+      {"mpmc, stop a receiver", stop_receiver<MpmcRing>({1, 0})},
+      {"spsc, stop a sender", stop_sender<SpscRing>({1, 0})},
+      {"mpmc, stop a sender", stop_sender<MpmcRing>({1, 0})},
+      {"mpmc, stop one of two", stop_one_of_two<MpmcRing>({1, 0})},
+      {"spsc, deadlines", deadlines<SpscRing>({1, 0})},
+      {"mpmc, deadlines", deadlines<MpmcRing>({1, 0})},
+      {"spsc, bytes", byte_bound<SpscRing>(3, 2, {2, 4})},
+      {"mpmc, bytes", byte_bound<MpmcRing>(3, 2, {2, 4})},
+      {"spsc, batches", batches<SpscRing>({2, 0})},
+      {"mpmc, batches", batches<MpmcRing>({2, 0})},
+      {"spsc, any of two", any_of_two<SpscRing>({1, 0})},
+      {"mpmc, any of two", any_of_two<MpmcRing>({1, 0})},
+      {"mpmc, any of two and a rival", any_of_two_and_a_rival<MpmcRing>({1, 0}), 1},
+  };
+}
+
+class ExploreChannel : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kFibers) GTEST_SKIP() << "the explorer needs x86-64, and no ThreadSanitizer";
+  }
+};
+
+TEST_F(ExploreChannel, EveryScheduleWithinABound) {
+  std::uint64_t total = 0;
+  for (const Case& one : cases()) {
+    DepthFirst strategy(one.budget);
+    const Outcome outcome = explore(strategy, {}, kSanitized ? 500 : 1'000'000, one.program);
+    EXPECT_FALSE(outcome.failure) << one.name << "\n" << outcome.text();
+    std::cout << fmt::format("{:<32} {}", one.name, outcome.text()) << std::endl;
+    total += outcome.interleavings;
+  }
+  std::cout << total << " interleavings\n";
+}
+
+TEST_F(ExploreChannel, RandomSchedules) {
+  for (const Case& one : cases()) {
+    Settings settings;
+    settings.spins = 1;
+    Random strategy(1, kSanitized ? 200 : 10'000);
+    const Outcome outcome = explore(strategy, settings, ~std::uint64_t{0}, one.program);
+    EXPECT_FALSE(outcome.failure) << one.name << "\n" << outcome.text();
+    std::cout << fmt::format("{:<32} {}", one.name, outcome.text()) << std::endl;
+  }
+}
+
+}  // namespace
+}  // namespace headrace::explore
