@@ -78,5 +78,41 @@ TEST_F(ExploreChannel, RandomSchedules) {
   }
 }
 
+// Each planted bug, and a program whose exploration has to find it.
+TEST_F(ExploreChannel, PlantedBugsAreFound) {
+  const Faults light{.light_fences_only = true}, no_tokens{.no_tokens = true};
+  const Faults silent{.silent_stops = true};
+  const auto lost = [](unsigned n) { return Faults{.lost_unpark = n}; };
+  const struct {
+    const char* name;
+    Faults faults;
+    Program program;
+  } plants[] = {
+      {"spsc, no barrier in the other thread", light, transfer<SpscRing>(1, 3, {3}, {1, 0})},
+      {"mpmc, no barrier in the other thread", light, transfer<MpmcRing>(1, 3, {3}, {1, 0})},
+      {"spsc, no barrier before a close", light, close_while_busy<SpscRing>(false, {2, 0})},
+      {"spsc, a wake-up before the sleep", no_tokens, transfer<SpscRing>(1, 3, {3}, {1, 0})},
+      {"mpmc, a wake-up before the sleep", no_tokens, transfer<MpmcRing>(1, 2, {1, 1}, {1, 0})},
+      {"spsc, the first wake-up", lost(1), transfer<SpscRing>(1, 3, {3}, {1, 0})},
+      {"mpmc, the second wake-up", lost(2), transfer<MpmcRing>(1, 2, {1, 1}, {1, 0})},
+      {"mpmc, the second waiter of a close", lost(2), close_wakes_all<MpmcRing>(false, {1, 0})},
+      {"spsc, a stop that wakes nobody", silent, stop_sender_for_good<SpscRing>({1, 0})},
+      {"mpmc, a stop that wakes nobody", silent, stop_sender_for_good<MpmcRing>({1, 0})},
+  };
+  for (const auto& plant : plants) {
+    Settings settings;
+    settings.faults = plant.faults;
+    DepthFirst depth_first(2);
+    const Outcome found = explore(depth_first, settings, 100'000, plant.program);
+    EXPECT_TRUE(found.failure) << plant.name;
+    Random random(1, 100'000);
+    const Outcome found_at_random = explore(random, settings, 100'000, plant.program);
+    EXPECT_TRUE(found_at_random.failure) << plant.name;
+    std::cout << fmt::format("{:<40} found after {} interleavings, at random after {}: {}\n",
+                             plant.name, found.interleavings, found_at_random.interleavings,
+                             found.failure ? found.failure->what : "");
+  }
+}
+
 }  // namespace
 }  // namespace headrace::explore

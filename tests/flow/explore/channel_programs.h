@@ -223,6 +223,22 @@ Program stop_sender(ChannelLimits limits) {
   };
 }
 
+// Nobody but the stop ever frees the sender.
+template <template <typename, typename> class Ring>
+Program stop_sender_for_good(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    ModelSync::StopSource stop;
+    pipe.send(2, static_cast<int>(limits.items));
+    model.thread("stopper", [&] { stop.request_stop(); });
+    model.thread("sender", [&] {
+      model.require(pipe.send(1, 1, 0, stop.get_token()) == Status::stopped, "not stopped");
+    });
+    model.run();
+    pipe.settle();
+  };
+}
+
 // One of two sleeping receivers is stopped while an item arrives: the other must not miss it.
 template <template <typename, typename> class Ring>
 Program stop_one_of_two(ChannelLimits limits) {

@@ -31,6 +31,8 @@ using Where = std::source_location;
 struct Faults {
   bool light_fences_only = false;  // heavy_fence() does nothing to the other threads
   unsigned lost_unpark = 0;        // the n-th unpark() of a run is lost; 0: none
+  bool no_tokens = false;          // an unpark() that comes before the park() is lost
+  bool silent_stops = false;       // stop callbacks are not called
 };
 
 struct Settings {

@@ -173,20 +173,23 @@ class ModelSync::Mutex : private Object {
 class ModelSync::Parker : private Object {
  public:
   void park(const Deadline& deadline, Where where = Where::current()) noexcept {
+    parked_ = true;
     const bool woken = Model::current()->step("parks", *this, where, &Parker::has_token, this,
                                               deadline.has_value());
     if (!woken) pass(deadline);
-    token_ = false;
+    parked_ = token_ = false;
   }
   void unpark(Where where = Where::current()) noexcept {
     Model& model = *Model::current();
     model.step("unparks", *this, where);
-    if (++model.unparks != model.settings().faults.lost_unpark) token_ = true;
+    const Faults& faults = model.settings().faults;
+    if (++model.unparks == faults.lost_unpark || (faults.no_tokens && !parked_)) return;
+    token_ = true;
   }
 
  private:
   static bool has_token(const void* self) { return static_cast<const Parker*>(self)->token_; }
-  bool token_ = false;
+  bool token_ = false, parked_ = false;
 };
 
 class ModelSync::Spinner {

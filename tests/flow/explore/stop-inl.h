@@ -9,6 +9,7 @@ inline bool StopState::request(const Where& where) {
   Model& model = *Model::current();
   if (model.update("requests stop", *this, where, [](std::uint64_t) { return 1; }) != 0)
     return false;
+  if (model.settings().faults.silent_stops) return true;
   while (!callbacks_.empty()) {
     Callback& callback = *callbacks_.front();
     callbacks_.erase(callbacks_.begin());
