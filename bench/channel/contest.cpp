@@ -25,11 +25,14 @@ struct Contest {
 // Samples between two measurements of the floor.
 class Gate {
  public:
-  explicit Gate(const Options& options) : options_(options), floor_ns_(floor()) {}
+  explicit Gate(const Options& options) : options_(options) {
+    if (!options_.quick) floor_ns_ = floor();
+  }
 
   // Repeats `run` until a sample counts. Error(resource) where the floor stays outside for about a
   // minute.
   Usage sample(const std::function<Usage()>& run) {
+    if (options_.quick) return run();
     constexpr int most_attempts = 200;
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       const double before = floor_ns_;
@@ -51,6 +54,7 @@ class Gate {
   }
 
   std::string describe() const {
+    if (options_.quick) return "no gate";
     const auto [low, high] = std::minmax_element(floors_ns_.begin(), floors_ns_.end());
     return fmt::format("floor {:.0f} ns ({:.0f} to {:.0f}), {} samples thrown away",
                        median(floors_ns_), *low, *high, thrown_);
@@ -63,19 +67,19 @@ class Gate {
   }
 
   const Options& options_;
-  double floor_ns_;
+  double floor_ns_ = 0;
   std::vector<double> floors_ns_;
   int thrown_ = 0;
 };
 
 // How many items fill a sample: doubled until a tenth of it is filled, then in proportion.
-std::uint64_t items_of_a_sample(const Variant& variant, double seconds) {
-  std::uint64_t items = 256;
-  for (;; items *= 2) {
+std::uint64_t items_of_a_sample(const Variant& variant, const Options& options) {
+  const double seconds = options.sample_seconds;
+  for (std::uint64_t items = options.fewest_items;; items *= 2) {
     const double needed = variant.run(items).seconds;
     if (needed < seconds / 10) continue;
-    return std::max<std::uint64_t>(
-        256, static_cast<std::uint64_t>(seconds / needed * static_cast<double>(items)));
+    return std::max(options.fewest_items,
+                    static_cast<std::uint64_t>(seconds / needed * static_cast<double>(items)));
   }
 }
 
@@ -111,8 +115,7 @@ std::vector<Result> run_column(const Column& column, const Options& options, Gat
   for (const Entrant& entrant : column.entrants)
     if (entrant.name.find(options.queue) != std::string::npos)
       for (const Variant& variant : entrant.variants) contests.push_back({&entrant, &variant});
-  for (Contest& contest : contests)
-    contest.items = items_of_a_sample(*contest.variant, options.sample_seconds);
+  for (Contest& contest : contests) contest.items = items_of_a_sample(*contest.variant, options);
   for (int round = 0; round < options.rounds; ++round)
     for (Contest& contest : contests) {
       const Usage usage = gate.sample([&] { return contest.variant->run(contest.items); });
@@ -153,32 +156,56 @@ std::string cell(const Table& table, const Result& result) {
   return text;
 }
 
-const Result* fastest_rival(const std::vector<Result>& results) {
-  const Result* fastest = nullptr;
-  for (const Result& result : results)
-    if (result.role == Role::rival &&
-        (fastest == nullptr || result.median_seconds < fastest->median_seconds))
-      fastest = &result;
-  return fastest;
+const Result& fastest_rival(const std::vector<Result>& results) {
+  return *std::min_element(results.begin(), results.end(), [](const Result& a, const Result& b) {
+    if (a.role != b.role) return a.role == Role::rival;
+    return a.median_seconds < b.median_seconds;
+  });
 }
 
-// Every column of a table has the same entrants.
+std::vector<std::size_t> with_role(const std::vector<Result>& results, Role role) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (results[i].role == role) found.push_back(i);
+  return found;
+}
+
 void print_rows(const Table& table, const std::vector<std::vector<Result>>& columns) {
   const auto row = [&](const std::string& name, const auto& cell_of) {
     std::string line = fmt::format("| {} |", name);
     for (const auto& results : columns) line += fmt::format(" {} |", cell_of(results));
     fmt::print("{}\n", line);
   };
-  for (std::size_t i = 0; i < columns.front().size(); ++i)
-    row(columns.front()[i].name, [&](const auto& results) { return cell(table, results[i]); });
-  if (fastest_rival(columns.front()) == nullptr) return;
-  for (std::size_t i = 0; i < columns.front().size(); ++i)
-    if (columns.front()[i].role == Role::ours)
-      row("**" + columns.front()[i].name + " / fastest rival**", [&](const auto& results) {
-        const Result* rival = fastest_rival(results);
-        return fmt::format("**{:.2f}** {}", rival->median_seconds / results[i].median_seconds,
-                           rival->name);
-      });
+  const std::vector<Result>& first = columns.front();
+  for (std::size_t i = 0; i < first.size(); ++i)
+    row(first[i].name, [&](const auto& results) { return cell(table, results[i]); });
+
+  const auto rivals = with_role(first, Role::rival);
+  for (const std::size_t own : with_role(first, Role::ours)) {
+    const auto speed_over = [own](const auto& results, const Result& rival) {
+      return rival.median_seconds / results[own].median_seconds;
+    };
+    if (table.ratio_to_each_rival) {
+      for (const std::size_t rival : rivals)
+        row(fmt::format("**{}: speed over {}**", first[own].name, first[rival].name),
+            [&](const auto& results) {
+              return fmt::format("**{:.2f}**", speed_over(results, results[rival]));
+            });
+    } else if (!rivals.empty()) {
+      row(fmt::format("**{}: speed over the fastest rival**", first[own].name),
+          [&](const auto& results) {
+            const Result& rival = fastest_rival(results);
+            return fmt::format("**{:.2f}** {}", speed_over(results, rival), rival.name);
+          });
+    }
+  }
+  for (const std::size_t baseline : with_role(first, Role::baseline))
+    for (std::size_t i = 0; i < first.size(); ++i)
+      if (i != baseline)
+        row(first[i].name + ": over the ideal", [&](const auto& results) {
+          const double ideal = results[baseline].median_seconds / table.baseline_cores;
+          return fmt::format("{:+.1f} %", 100 * (results[i].median_seconds / ideal - 1));
+        });
   fmt::print("\n");
 }
 

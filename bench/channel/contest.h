@@ -24,6 +24,7 @@ enum class Role {
   ours,
   rival,
   reference,  // stands in the table, but promises less than a channel does: no rival
+  baseline,   // one thread without a queue
 };
 
 struct Entrant {
@@ -46,12 +47,14 @@ struct Table {
   std::string title;
   std::string path;  // "spin/throughput"; with "/" and the column's name: what --only selects by
   Unit unit;
-  bool show_usage;  // cores busy and sleeps an item
-  std::vector<Column> columns;
+  bool show_usage = false;           // cores busy and sleeps an item
+  bool ratio_to_each_rival = false;  // rather than to the fastest alone
+  int baseline_cores = 0;  // the ideal is the baseline's time over these; 0: there is no baseline
+  std::vector<Column> columns;  // all with the same entrants
 };
 
 // Measures the columns selected, and prints the table to standard output, progress to standard
-// error. Below the entrants stands, for each of ours, its speed over that of the fastest rival.
+// error. Below the entrants stands, for each of ours, its speed over that of rivals.
 // Nothing is printed where no column is selected.
 void measure_and_print(const Table& table, const Options& options);
 

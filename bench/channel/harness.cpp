@@ -25,14 +25,9 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-struct ThreadUsage {
-  Clock::time_point start, end;
-  double cpu_seconds = 0, sleeps = 0;
-};
-
-rusage thread_usage() {
+rusage process_usage() {
   rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
+  getrusage(RUSAGE_SELF, &usage);
   return usage;
 }
 
@@ -82,16 +77,16 @@ Options parse_options(int argc, char** argv, const std::string& what) {
   options.floor_high_ns = gate[1];
   if (options.quick) {
     options.rounds = 1;
-    options.sample_seconds = 0.002;
-    options.floor_low_ns = 0;
-    options.floor_high_ns = 1e9;
+    options.sample_seconds = 0;
+    options.fewest_items = 16;
   }
   return options;
 }
 
 Usage run_together(const std::vector<Body>& bodies) {
-  std::vector<ThreadUsage> usages(bodies.size());
+  std::vector<Clock::time_point> starts(bodies.size()), ends(bodies.size());
   std::atomic<std::size_t> ready{0};
+  const rusage before = process_usage();
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < bodies.size(); ++i)
@@ -99,25 +94,16 @@ Usage run_together(const std::vector<Body>& bodies) {
         pin_to(bodies[i].cores);
         ready.fetch_add(1);
         while (ready.load() < bodies.size()) std::this_thread::yield();
-        const rusage before = thread_usage();
-        const auto start = Clock::now();
+        starts[i] = Clock::now();
         bodies[i].work();
-        const auto end = Clock::now();
-        const rusage after = thread_usage();
-        usages[i] = {start, end, cpu_seconds(after) - cpu_seconds(before),
-                     static_cast<double>(after.ru_nvcsw - before.ru_nvcsw)};
+        ends[i] = Clock::now();
       });
   }
-  Usage usage;
-  Clock::time_point start = usages.front().start, end = usages.front().end;
-  for (const ThreadUsage& thread : usages) {
-    start = std::min(start, thread.start);
-    end = std::max(end, thread.end);
-    usage.cpu_seconds += thread.cpu_seconds;
-    usage.sleeps += thread.sleeps;
-  }
-  usage.seconds = seconds_between(start, end);
-  return usage;
+  const rusage after = process_usage();
+  return {seconds_between(*std::min_element(starts.begin(), starts.end()),
+                          *std::max_element(ends.begin(), ends.end())),
+          cpu_seconds(after) - cpu_seconds(before),
+          static_cast<double>(after.ru_nvcsw - before.ru_nvcsw)};
 }
 
 // The median of short batches: a batch in which a thread lost its core does not count.

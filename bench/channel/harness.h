@@ -14,19 +14,22 @@ struct Options {
   std::vector<int> cores = {0, 1};
   int rounds = 5;
   double sample_seconds = 0.05;
+  std::uint64_t fewest_items = 256;  // a sample
   double floor_low_ns = 150, floor_high_ns = 400;
-  std::string only;   // columns whose path contains this text; empty: all
-  std::string queue;  // entrants whose name contains this text; empty: all
-  bool quick = false;
+  std::string only;    // columns whose path contains this text; empty: all
+  std::string queue;   // entrants whose name contains this text; empty: all
+  bool quick = false;  // no gate
 };
 
 // The flags that every benchmark of channels has. Error(usage) where they are wrong; ends the
 // program for --help. `what`: one sentence for --help.
 Options parse_options(int argc, char** argv, const std::string& what);
 
-// What a group of threads needed, from the first start to the last end.
+// What a group of threads needed. CPU time and sleeps are those of the whole process: the threads
+// of a library that works for the group count too.
 struct Usage {
-  double seconds = 0, cpu_seconds = 0;
+  double seconds = 0;  // from the first start to the last end
+  double cpu_seconds = 0;
   double sleeps = 0;  // voluntary context switches
 };
 

@@ -71,15 +71,17 @@ template <Measure measure, bool spin>
 Table table(const Options& options) {
   const bool throughput = measure == Measure::throughput;
   return {
-      fmt::format("{}, {}", spin ? "Spinning" : "Blocking",
-                  throughput ? "throughput" : "round trip"),
-      fmt::format("{}/{}", spin ? "spin" : "block", throughput ? "throughput" : "round-trip"),
-      throughput ? Unit::million_items_per_second : Unit::nanoseconds,
-      !spin,
-      {column<measure, spin, std::uint64_t, 4>(options),
-       column<measure, spin, std::uint64_t, 64>(options),
-       column<measure, spin, std::uint64_t, 1024>(options), column<measure, spin, Line, 4>(options),
-       column<measure, spin, Line, 64>(options), column<measure, spin, Line, 1024>(options)}};
+      .title = fmt::format("{}, {}", spin ? "Spinning" : "Blocking",
+                           throughput ? "throughput" : "round trip"),
+      .path =
+          fmt::format("{}/{}", spin ? "spin" : "block", throughput ? "throughput" : "round-trip"),
+      .unit = throughput ? Unit::million_items_per_second : Unit::nanoseconds,
+      .show_usage = !spin,
+      .columns = {column<measure, spin, std::uint64_t, 4>(options),
+                  column<measure, spin, std::uint64_t, 64>(options),
+                  column<measure, spin, std::uint64_t, 1024>(options),
+                  column<measure, spin, Line, 4>(options), column<measure, spin, Line, 64>(options),
+                  column<measure, spin, Line, 1024>(options)}};
 }
 
 void run(const Options& options) {
