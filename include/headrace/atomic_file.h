@@ -33,4 +33,14 @@ class AtomicFile {
 
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
+// Makes the names in a folder durable: those created, renamed and removed so far. Error(io) names
+// the folder; a file system that cannot flush a folder (some network ones) is no reason to fail.
+void sync_folder(const std::string& folder);
+
+// The folder and those above it that are missing, durably. Error(io) names the first refused.
+void make_folders(const std::string& folder);
+
+// Removes what killed programs left of their AtomicFiles in the folder. Only where none is at work.
+void remove_unfinished_files(const std::string& folder);
+
 }  // namespace headrace

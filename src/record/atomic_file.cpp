@@ -17,25 +17,20 @@
 namespace headrace {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t kBufferBytes = 1 << 18;
 
-// A rename is durable once the folder that holds the name is; a file system that cannot sync a
-// folder (some network ones) is no reason to fail.
-void sync_folder_of(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const int file =
-      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return;
-  ::fsync(file);
-  ::close(file);
-}
+// Behind the name of the file, and six characters of mkostemp() behind it.
+constexpr std::string_view kUnfinished = ".tmp-";
+constexpr std::size_t kRandomCharacters = 6;
 
 // The file that `path` names in the end, also where that file is not there yet. At most 40 links
 // deep, as in Linux; a longer chain is then refused by the system.
-std::string behind_links(std::filesystem::path path) {
+std::string behind_links(fs::path path) {
   std::error_code none;
   for (int links = 0; links < 40; ++links) {
-    const std::filesystem::path next = std::filesystem::read_symlink(path, none);
+    const fs::path next = fs::read_symlink(path, none);
     // The links of /proc (/dev/stdout is one) name what they stand for, such as "pipe:[42]", and
     // are only to be opened.
     if (none || path.string().starts_with("/proc/")) break;
@@ -64,7 +59,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(behin
     if (file_ < 0) refuse("open");
     return;
   }
-  temporary_ = target_ + ".tmp-XXXXXX";
+  temporary_ = fmt::format("{}{}{}", target_, kUnfinished, std::string(kRandomCharacters, 'X'));
   file_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
   if (file_ < 0) refuse("create");
   // mkostemp() lets nobody else read: give the mode of the file replaced, or of any new one.
@@ -87,7 +82,7 @@ void AtomicFile::commit() {
   if (!temporary_.empty()) {
     if (::fsync(file_) != 0) refuse("flush");
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse("rename");
-    sync_folder_of(target_);
+    sync_folder(fs::path(target_).parent_path());
   }
   ::close(file_);
   file_ = -1;
@@ -112,6 +107,37 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   AtomicFile file(path);
   file.write(bytes);
   file.commit();
+}
+
+void sync_folder(const std::string& folder) {
+  const std::string path = folder.empty() ? "." : folder;
+  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool flushed = file >= 0 && ::fsync(file) == 0;
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  // EACCES: a folder that may be written to but not read. The others: not made for folders.
+  if (flushed || error == EACCES || error == EINVAL || error == EBADF || error == ENOTSUP) return;
+  fail(ErrorCode::io, "{}: cannot flush the folder: {}", path, std::strerror(error));
+}
+
+void make_folders(const std::string& folder) {
+  const fs::path path(folder);
+  if (path.empty() || fs::is_directory(path)) return;
+  make_folders(path.parent_path());
+  if (std::error_code error; !fs::create_directory(path, error) && error)
+    fail(ErrorCode::io, "{}: cannot create the folder: {}", folder, error.message());
+  sync_folder(path.parent_path());
+}
+
+void remove_unfinished_files(const std::string& folder) {
+  const std::size_t ending = kUnfinished.size() + kRandomCharacters;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.size() > ending &&
+        name.substr(name.size() - ending, kUnfinished.size()) == kUnfinished)
+      fs::remove(entry.path(), ignored);
+  }
 }
 
 }  // namespace headrace

@@ -1,12 +1,15 @@
 #include "train/checkpoint.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -21,6 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kKept = 2;
+// Before the names of folders that are on their way in and out.
+const std::string kWriting = ".writing-", kRemoving = ".removing-";
+constexpr const char* kDamaged = "the checkpoint is damaged, use an earlier step";
 const char* const kFiles[] = {"config.json", "model.safetensors", "optimizer.safetensors",
                               "state.json"};
 
@@ -34,41 +40,66 @@ std::optional<std::uint64_t> step_of(const fs::path& folder) {
   return error == std::errc() && stop == end ? std::optional(step) : std::nullopt;
 }
 
-// The step folders of OUT: the one that `latest` names first, since a run that goes on from an earlier step writes
-// smaller numbers than it finds; the others from the highest down.
+// The step folders of OUT in the order in which they are to be tried: the one that `latest` names,
+// those before it from the newest back, and last those of higher numbers, which a run left that has
+// gone on from an earlier step.
 std::vector<fs::path> steps_in(const fs::path& out) {
-  std::vector<std::pair<std::uint64_t, fs::path>> steps;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(out, ignored))
-    if (const auto step = step_of(entry.path())) steps.emplace_back(*step, entry.path());
-  std::sort(steps.rbegin(), steps.rend());
-  std::vector<fs::path> folders;
-  for (const auto& [step, folder] : steps) folders.push_back(folder);
   std::string latest;
   std::getline(std::ifstream(out / "latest"), latest);
-  const auto newest = std::ranges::find(
-      folders, latest, [](const fs::path& folder) { return folder.filename().string(); });
-  if (newest != folders.end()) std::rotate(folders.begin(), newest, newest + 1);
+  const std::uint64_t newest = step_of(latest).value_or(std::numeric_limits<std::uint64_t>::max());
+  std::map<std::pair<bool, std::uint64_t>, fs::path, std::greater<>> steps;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(out, ignored))
+    if (const auto step = step_of(entry.path())) steps[{*step <= newest, *step}] = entry.path();
+  std::vector<fs::path> folders;
+  for (const auto& [order, folder] : steps) folders.push_back(folder);
   return folders;
 }
 
-// What a run that was killed while it wrote or replaced a checkpoint left behind.
-void remove_leftovers(const fs::path& out) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(out, ignored))
-    if (entry.path().filename().string().compare(0, 9, ".writing-") == 0)
-      fs::remove_all(entry.path(), ignored);
+bool is_leftover(const fs::path& path) {
+  const std::string name = path.filename();
+  return name.starts_with(kWriting) || name.starts_with(kRemoving);
+}
+
+// Under another name first: killed in between, no folder of a step's name is half there.
+void remove_step(const fs::path& folder) {
+  const fs::path removed = folder.parent_path() / (kRemoving + folder.filename().string());
+  std::error_code error;
+  fs::rename(folder, removed, error);
+  if (!error) fs::remove_all(removed, error);
+}
+
+// Gives the folder its final name. A step of that name, left by another branch of the run or by one
+// that was killed before it wrote `latest`, is exchanged for it and goes with the leftovers. File
+// systems without exchange remove it first; the checkpoint that the run was resumed from is what is
+// left in between.
+void put_in_place(const fs::path& folder, const fs::path& final_folder) {
+  if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, final_folder.c_str(), RENAME_EXCHANGE) == 0)
+    return;
+  if (errno == EINVAL || errno == ENOSYS) remove_step(final_folder);
+  fs::rename(folder, final_folder);
+}
+
+// The last line of MANIFEST: of the lines before it.
+std::string seal_of(std::string_view lines) {
+  return fmt::format("{}  MANIFEST\n", sha256_hex(lines));
 }
 
 std::string write_manifest(const fs::path& folder, const std::string& target_sha256) {
   std::string text;
   for (const char* file : kFiles)
     text += fmt::format("{}  {}\n", sha256_file((folder / file).string()), file);
-  return text + fmt::format("{}  target\n", target_sha256);
+  text += fmt::format("{}  target\n", target_sha256);
+  return text + seal_of(text);
 }
 
 std::map<std::string, std::string> read_manifest(const fs::path& folder) {
   const std::string text = read_file((folder / "MANIFEST").string());
+  const std::size_t lines =
+      text.find_last_of('\n', text.size() - std::min<std::size_t>(2, text.size())) + 1;
+  if (text.substr(lines) != seal_of(std::string_view(text).substr(0, lines)))
+    fail(ErrorCode::bad_input, "{}: MANIFEST does not match its checksum; {}", folder.string(),
+         kDamaged);
   std::map<std::string, std::string> sums;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -95,9 +126,8 @@ CheckpointFiles open_step(const fs::path& folder) {
     if (sum == sums.end())
       fail(ErrorCode::bad_input, "{}: MANIFEST does not list {}", folder.string(), file);
     if (sha256_file((folder / file).string()) != sum->second)
-      fail(ErrorCode::bad_input,
-           "{}: {} does not match its checksum; the checkpoint is damaged, use an earlier step",
-           folder.string(), file);
+      fail(ErrorCode::bad_input, "{}: {} does not match its checksum; {}", folder.string(), file,
+           kDamaged);
   }
   if (!sums.count("target"))
     fail(ErrorCode::bad_input, "{}: MANIFEST does not name its target", folder.string());
@@ -116,24 +146,29 @@ CheckpointFiles open_step(const fs::path& folder) {
 
 }  // namespace
 
+void remove_leftovers(const std::string& out) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(out, ignored))
+    if (is_leftover(entry.path())) fs::remove_all(entry.path(), ignored);
+  remove_unfinished_files(out);
+}
+
 void write_checkpoint(const std::string& out, const CheckpointContent& content) {
-  const fs::path final_folder = fs::path(out) / fmt::format("step-{}", content.step);
-  const fs::path folder = fs::path(out) / fmt::format(".writing-step-{}", content.step);
-  const fs::path replaced = fs::path(out) / fmt::format(".writing-old-{}", content.step);
+  const std::string name = fmt::format("step-{}", content.step);
+  const fs::path final_folder = fs::path(out) / name, folder = fs::path(out) / (kWriting + name);
   try {
+    make_folders(out);
     remove_leftovers(out);
-    fs::create_directories(folder);
+    fs::create_directory(folder);
     write_safetensors((folder / "model.safetensors").string(), content.model, {{"format", "pt"}});
     write_safetensors((folder / "optimizer.safetensors").string(), content.optimizer);
     write_file_atomically((folder / "config.json").string(), content.config.dump(2) + "\n");
     write_file_atomically((folder / "state.json").string(), content.state.dump(2) + "\n");
     write_file_atomically((folder / "MANIFEST").string(),
                           write_manifest(folder, content.target_sha256));
-    if (fs::exists(final_folder)) fs::rename(final_folder, replaced);
-    fs::rename(folder, final_folder);
-    write_file_atomically((fs::path(out) / "latest").string(),
-                          final_folder.filename().string() + "\n");
-    fs::remove_all(replaced);
+    put_in_place(folder, final_folder);
+    sync_folder(out);
+    write_file_atomically((fs::path(out) / "latest").string(), name + "\n");
   } catch (const fs::filesystem_error& e) {
     remove_leftovers(out);
     fail(ErrorCode::io, "cannot write checkpoint {}: {}", final_folder.string(),
@@ -143,8 +178,16 @@ void write_checkpoint(const std::string& out, const CheckpointContent& content) 
     throw;
   }
   const auto steps = steps_in(out);
-  std::error_code ignored;
-  for (std::size_t i = kKept; i < steps.size(); ++i) fs::remove_all(steps[i], ignored);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (i >= kKept || step_of(steps[i]) > content.step) remove_step(steps[i]);
+  remove_leftovers(out);
+}
+
+bool holds_no_checkpoint_yet(const std::string& out) {
+  if (!fs::is_directory(out)) return false;
+  return std::ranges::all_of(fs::directory_iterator(out), [](const fs::directory_entry& entry) {
+    return is_leftover(entry.path()) || entry.path().filename() == "steps.jsonl";
+  });
 }
 
 CheckpointFiles open_checkpoint(const std::string& path,

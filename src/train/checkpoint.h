@@ -1,6 +1,9 @@
 // Checkpoints: OUT/step-N/ with config.json, model.safetensors, optimizer.safetensors, state.json
-// and MANIFEST (sha256 of each, and of the target). Written under a temporary name, flushed,
-// renamed; the last two are kept and OUT/latest names the newest. No libtorch here.
+// and MANIFEST (sha256 of each, of the target, and of itself). Written under a temporary name,
+// flushed, renamed, the folder flushed, and only then named by OUT/latest; the last two are kept,
+// and those of higher numbers, which a run that goes on from an earlier step leaves behind, are
+// removed. Killed or cut from power at any instant, open_checkpoint() gives the old one or the new
+// one, whole. No libtorch here.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +23,15 @@ struct CheckpointContent {
   std::string target_sha256;
 };
 
-// Writes OUT/step-N. Error(io) where the disk refuses; nothing half-written is left under a final
-// name, and the earlier checkpoints stay.
+// Writes OUT/step-N and removes what killed runs left in OUT: one run at a time. Error(io) where
+// the disk refuses; nothing half-written is left, and the earlier checkpoints stay.
 void write_checkpoint(const std::string& out, const CheckpointContent& content);
+
+// Removes what killed runs left in OUT: unfinished files and folders. One run at a time.
+void remove_leftovers(const std::string& out);
+
+// OUT is empty, or holds only what a run left that was killed before its first checkpoint.
+bool holds_no_checkpoint_yet(const std::string& out);
 
 struct CheckpointFiles {
   std::string folder;  // OUT/step-N

@@ -111,6 +111,7 @@ void validate(const DflashOptions& o) {
   check_range("--targets", o.targets, 1, 64);
   check_range("--drafters", o.drafters, 1, 64);
   check_range("--depth", o.depth, 1, 1024);
+  check_range("--workers", o.workers, 0, 64);
   check_range("--batch", o.batch, 1, 4096);
   check_range("--length", o.length, 3, 1u << 20);
   check_range("--anchors", o.anchors, 1, o.length);

@@ -32,6 +32,7 @@ struct DflashOptions {
   std::string decay = "linear";     // linear | cosine | wsd
   std::uint64_t warmup = 30;        // steps
   std::uint64_t depth = 2;          // batches of features between a target and a drafter
+  std::uint64_t workers = 1;        // threads that read and tokenise; 0: the load stage does
   std::uint64_t channel_bytes = 0;  // 0: none
   std::uint64_t seed = 1;
   std::uint64_t grad_delay = 0;        // 0 | 1

@@ -231,9 +231,11 @@ Report to_report(const DflashSession& session, const DflashOutcome& outcome) {
     report.figures.insert(
         report.figures.begin(),
         {"tau", fmt::format("{:.3f}", outcome.scores.back().tau), "tokens a verify pass"});
-  report.timelines = {{fmt::format("Devices, {}", run.name), "", run.header, run.spans}};
-  report.shares = shares_of(run, "");
-  report.charts = {loss_chart(outcome.log), acceptance_chart(outcome.log)};
+  if (run.steps > 0) {  // else it was only evaluated
+    report.timelines = {{fmt::format("Devices, {}", run.name), "", run.header, run.spans}};
+    report.shares = shares_of(run, "");
+    report.charts = {loss_chart(outcome.log), acceptance_chart(outcome.log)};
+  }
   if (outcome.scores.size() > 1) report.charts.push_back(tau_chart(outcome.scores));
   if (!outcome.scores.empty())
     report.tables = {score_table(outcome.scores.back(), outcome.bigrams)};

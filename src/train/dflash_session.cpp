@@ -141,7 +141,8 @@ TextOptions DflashSession::text_options() const {
           .anchors = options.anchors,
           .seed = options.seed,
           .epochs = options.steps > 0 || options.seconds > 0 ? 0u : 1u,
-          .pad_token = tokenizer.end_of_text()};
+          .pad_token = tokenizer.end_of_text(),
+          .workers = options.workers};
 }
 
 Position DflashSession::start_position() const {

@@ -11,6 +11,7 @@
 #include "train/gradient_bucket.h"
 #include "train/optimizer.h"
 #include "train/progress_line.h"
+#include "train/steps_log.h"
 #include "train/weights_hash.h"
 
 namespace headrace {
@@ -102,11 +103,9 @@ std::shared_ptr<const Target> load_training_target(const DflashSession& session)
 // One drafter and what its last backward pass left.
 struct Replica {
   std::unique_ptr<Drafter> drafter;
-  bool used = false;  // has a gradient of the present step
-  double loss = 0;    // its numerator
-  std::uint64_t tokens = 0;
+  std::shared_ptr<const TokenBatch> batch;  // null: has no gradient of the present step
+  double loss = 0;                          // its numerator
   std::vector<double> accepted, counted;
-  Position position;
 };
 
 struct DflashTrainer::State {
@@ -203,12 +202,10 @@ void DflashTrainer::backward(std::uint64_t index, const FeatureBatch& item) {
   const ObjectiveResult result = objective(replica.drafter->forward(batch), batch, s.head, options);
   result.numerator.backward();
   s.buckets[index].collect(replica.drafter->parameters(), result.denominator);
-  replica.used = true;
+  replica.batch = item.batch;
   replica.loss = result.numerator.item<double>();
-  replica.tokens = item.batch->token_count();
   replica.accepted = result.accepted;
   replica.counted = result.counted;
-  replica.position = item.batch->position;
 }
 
 void DflashTrainer::update() {
@@ -223,16 +220,21 @@ void DflashTrainer::update() {
   entry.gradient_norm =
       s.optimizer.step(delay ? s.delayed_gradient : s.gradient, entry.learning_rate);
   if (delay) std::swap(s.gradient, s.delayed_gradient);
+  Sha256 rows;
   for (Replica& replica : s.replicas) {
-    if (!std::exchange(replica.used, false)) continue;
+    const auto batch = std::exchange(replica.batch, nullptr);
+    if (!batch) continue;
     entry.loss += replica.loss;
-    s.tokens += replica.tokens;
+    s.tokens += batch->token_count();
+    add_rows(rows, *batch);
     add_to(entry.accepted, replica.accepted);
     add_to(entry.counted, replica.counted);
-    if (replica.position.batch > s.position.batch) s.position = replica.position;
+    if (batch->position.batch > s.position.batch) s.position = batch->position;
   }
   if (denominator > 0) entry.loss /= denominator;
   entry.tokens = s.tokens;
+  entry.position = s.position;
+  entry.rows_sha256 = rows.hex();
   s.log.push_back(std::move(entry));
   for (Replica& replica : s.replicas)
     unflatten(s.optimizer.layout(), s.optimizer.weights(), replica.drafter->parameters());

@@ -31,7 +31,9 @@ struct StepLog {
   double loss = 0, learning_rate = 0, gradient_norm = 0;
   std::uint64_t tokens = 0;  // trained on so far
   std::vector<double> accepted,
-      counted;  // a slot, of this step: teacher-forced on the data's tokens
+      counted;              // a slot, of this step: teacher-forced on the data's tokens
+  Position position;        // after it
+  std::string rows_sha256;  // of what it was trained on (add_rows), in the replicas' order
 };
 
 class DflashTrainer {

@@ -10,11 +10,13 @@
 #include "headrace/simulator.h"
 #include "headrace/thread.h"
 #include "nn/threads.h"
+#include "plan/files.h"
 #include "train/dflash_compare.h"
 #include "train/dflash_report.h"
 #include "train/interrupt.h"
 #include "train/memory_plan.h"
 #include "train/progress_line.h"
+#include "train/steps_log.h"
 
 namespace headrace {
 namespace {
@@ -43,14 +45,12 @@ std::string out_folder(const DflashOptions& options) {
 
 // Error(bad_input) where `out` is in use. Creates nothing yet.
 void check_out(const std::string& out, const DflashOptions& options) {
-  std::error_code ignored;
   const fs::path html_folder = fs::path(options.html).parent_path();
   if (!html_folder.empty() && !fs::is_directory(html_folder))
     fail(ErrorCode::bad_input, "--html {}: there is no folder {}", options.html,
          html_folder.string());
   const bool resumed_here = !options.resume.empty() && options.out.empty();
-  if (resumed_here || !fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, ignored)))
-    return;
+  if (resumed_here || !fs::exists(out) || holds_no_checkpoint_yet(out)) return;
   fail(ErrorCode::bad_input,
        "--out {} exists: choose another folder, or --resume {} to go on with it", out, out);
 }
@@ -129,11 +129,18 @@ class Training {
         placed_(placed_plan(session)),
         trainer_(session, std::move(target), placed_.plan.stage("drafter").replicas),
         evaluator_(session),
+        log_(out_),
         progress_("step") {}
 
   int run() {
     prepare();
     DflashOutcome outcome;
+    if (nothing_left()) {
+      outcome.run.name = placed_.plan.schedule.name;
+      outcome.run.weights_sha256 = trainer_.weights_sha256();
+      finish(outcome);
+      return 0;
+    }
     try {
       outcome.run = run_plan(placed_, trainer_, options_.steps, placed_.plan.schedule.name,
                              [this](const StepLog& log) { return after_step(log); });
@@ -165,7 +172,7 @@ class Training {
         trainer_.set_total_steps(session_.resumed->state.value("total_steps", std::uint64_t{0}));
     }
     if (options_.steps > 0) trainer_.set_total_steps(options_.steps);
-    if (trainer_.total_steps() > 0 && trainer_.steps() >= trainer_.total_steps())
+    if (nothing_left() && has_ended())
       fail(ErrorCode::usage,
            "{} holds step {} of {}: nothing is left to train; give a larger --steps, or --seconds",
            options_.resume, trainer_.steps(), trainer_.total_steps());
@@ -173,7 +180,38 @@ class Training {
       fmt::print(stderr,
                  "one pass over the data: the learning rate stays at its peak; give --steps or "
                  "--seconds and it falls\n");
+    if (session_.resumed) go_on_with_log(*session_.resumed);
     start_ = std::chrono::steady_clock::now();
+  }
+
+  bool nothing_left() const {
+    return trainer_.total_steps() > 0 && trainer_.steps() >= trainer_.total_steps();
+  }
+
+  bool goes_on_in_place() const {
+    std::error_code absent;
+    return fs::equivalent(fs::path(session_.resumed->folder).parent_path(), out_, absent);
+  }
+
+  // False for a run that was stopped between its last checkpoint and its result, which comes last:
+  // it is resumed to evaluate and report.
+  bool has_ended() const {
+    const std::string path = (fs::path(out_) / "result.json").string();
+    if (!goes_on_in_place()) return true;
+    if (!fs::exists(path)) return false;
+    const auto result = nlohmann::json::parse(read_file(path), nullptr, false);
+    return result.is_object() &&
+           result.value("weights_sha256", std::string()) == trainer_.weights_sha256();
+  }
+
+  void go_on_with_log(const CheckpointFiles& from) {
+    if (!goes_on_in_place()) return log_.go_on_from_elsewhere(from.step);
+    if (!log_.go_on_in_place(from.step, from.state.value("log_bytes", std::uint64_t{0})))
+      fmt::print(
+          stderr,
+          "headrace: {}/steps.jsonl does not hold step {}: the rows before it are not known\n",
+          out_, from.step);
+    remove_leftovers(out_);
   }
 
   int report_interrupt() const {
@@ -183,6 +221,7 @@ class Training {
   }
 
   bool after_step(const StepLog& log) {
+    log_steps();
     fix_number_of_steps();
     const std::uint64_t total = trainer_.total_steps(), done = log.step + 1;
     progress_.update(done, total, fmt::format("loss {:.3f}", log.loss));
@@ -211,9 +250,16 @@ class Training {
                              static_cast<std::uint64_t>(std::max(0.0, left) / step));
   }
 
+  void log_steps() {
+    for (; logged_ < trainer_.log().size(); ++logged_) log_.append(trainer_.log()[logged_]);
+  }
+
+  // The log first: it is to hold what the checkpoint descends from.
   void save() {
-    fs::create_directories(out_);
-    write_checkpoint(out_, trainer_.checkpoint());
+    log_steps();
+    CheckpointContent content = trainer_.checkpoint();
+    content.state["log_bytes"] = log_.sync();
+    write_checkpoint(out_, content);
     saved_ = trainer_.steps();
   }
 
@@ -249,10 +295,10 @@ class Training {
     outcome.grad_delay = options_.grad_delay;
     const nlohmann::ordered_json json = to_json(outcome);
     print_result(json, to_text(outcome), options_.json);
-    write_file_atomically((fs::path(out_) / "result.json").string(), json.dump(2) + "\n");
     const std::string html =
         options_.html.empty() ? (fs::path(out_) / "report.html").string() : options_.html;
     write_file_atomically(html, report_html(to_report(session_, outcome)));
+    write_file_atomically((fs::path(out_) / "result.json").string(), json.dump(2) + "\n");
     fmt::print(stderr, "checkpoint, trace, plan and report: {}\n", out_);
   }
 
@@ -262,9 +308,11 @@ class Training {
   PlacedPlan placed_;
   DflashTrainer trainer_;
   DflashEvaluator evaluator_;
+  StepsLog log_;
   ProgressLine progress_;
   std::vector<DrafterScore> scores_;
   std::uint64_t saved_ = 0, timed_steps_ = 0;
+  std::size_t logged_ = 0;  // of trainer_.log()
   std::chrono::steady_clock::time_point start_, first_step_;
 };
 

@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "gguf_writer.h"
@@ -71,6 +73,12 @@ class TrainCli : public ::testing::Test {
     const std::string text = read("stdout");
     const auto at = text.find("\"weights_sha256\":\"");
     return at == std::string::npos ? "" : text.substr(at + 18, 64);
+  }
+  std::set<std::string> names_in(const std::string& folder) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / folder))
+      names.insert(entry.path().filename());
+    return names;
   }
   bool wait_for(const std::string& name) const {
     for (int i = 0; i < 3000; ++i) {
@@ -167,13 +175,102 @@ TEST_F(TrainCli, GeneratesWithTheTrainedDrafterLosslessly) {
   EXPECT_NE(read("stdout").find("\"differences\":0"), std::string::npos);
 }
 
-// A limit on the size of files stands in for a full disk: root has no other.
+// A limit on the size of files stands in for a full disk: root has no other. What was trained is in
+// the log; the folder can be used again.
 TEST_F(TrainCli, AFullDiskIsOneMessageAndNothingHalfWritten) {
   file_limit_ = 100'000;
   EXPECT_EQ(run(with(arguments("out"), {"--steps", "2"})), 1);
   EXPECT_NE(read("stderr").find("step-2"), std::string::npos) << read("stderr");
-  for (const auto& entry : fs::directory_iterator(folder_ / "out"))
-    ADD_FAILURE() << "left behind: " << entry.path();
+  EXPECT_EQ(names_in("out"), std::set<std::string>{"steps.jsonl"});
+  EXPECT_EQ(std::ranges::count(read("out/steps.jsonl"), '\n'), 2);
+  file_limit_ = 0;
+  EXPECT_EQ(run(with(arguments("out"), {"--steps", "2"})), 0) << read("stderr");
+  EXPECT_EQ(std::ranges::count(read("out/steps.jsonl"), '\n'), 2) << "of this run alone";
+}
+
+TEST_F(TrainCli, AFullDiskLeavesTheCheckpointBefore) {
+  ASSERT_EQ(run(with(arguments("out"), {"--steps", "6"})), 0) << read("stderr");
+  fs::copy(folder_ / "out", folder_ / "copy", fs::copy_options::recursive);
+  const auto extend = [&](const std::string& out) {
+    return run(
+        {"train", "dflash", "--resume", folder_ / out, "--steps", "9", "--no-evaluate", "--json"});
+  };
+  ASSERT_EQ(extend("copy"), 0) << read("stderr");
+  const std::string expected = hash();
+  const std::set<std::string> before = names_in("out");
+  file_limit_ = 100'000;
+  EXPECT_EQ(extend("out"), 1);
+  EXPECT_NE(read("stderr").find("step-9/"), std::string::npos) << read("stderr");
+  EXPECT_EQ(names_in("out"), before);
+  EXPECT_EQ(read("out/latest"), "step-6\n");
+  file_limit_ = 0;
+  ASSERT_EQ(extend("out"), 0) << read("stderr");
+  EXPECT_EQ(hash(), expected);
+}
+
+// The checkpoint fits, the trace does not.
+TEST_F(TrainCli, ATraceThatDoesNotFitIsNamedAndTheCheckpointIsThere) {
+  file_limit_ = 1'000'000;
+  EXPECT_EQ(run(with(arguments("out"), {"--steps", "600"})), 1) << read("stderr");
+  EXPECT_NE(read("stderr").find("trace.json: cannot write"), std::string::npos) << read("stderr");
+  EXPECT_EQ(names_in("out"), (std::set<std::string>{"latest", "step-600", "steps.jsonl"}));
+}
+
+TEST_F(TrainCli, AFlippedByteInAnyFileIsSaidAndTheCheckpointBeforeIsUsed) {
+  const std::vector<std::string> all =
+      with(arguments("out"), {"--steps", "9", "--checkpoint-every", "7"});
+  for (const std::string file :
+       {"config.json", "model.safetensors", "optimizer.safetensors", "state.json", "MANIFEST"}) {
+    fs::remove_all(folder_ / "out");
+    ASSERT_EQ(run(all), 0) << read("stderr");
+    const std::string expected = hash();
+    std::string bytes = read("out/step-9/" + file);
+    bytes[bytes.size() / 2] ^= 1;
+    folder_.write("out/step-9/" + file, bytes);
+    EXPECT_EQ(run({"train", "dflash", "--resume", folder_ / "out/step-9", "--steps", "12"}), 2);
+    EXPECT_NE(read("stderr").find(file), std::string::npos) << read("stderr");
+    ASSERT_EQ(run({"train", "dflash", "--resume", folder_ / "out", "--no-evaluate", "--json"}), 0)
+        << read("stderr");
+    EXPECT_NE(read("stderr").find("skipped " + (folder_ / "out/step-9")), std::string::npos)
+        << read("stderr");
+    EXPECT_NE(read("stdout").find("\"steps\":2,"), std::string::npos) << read("stdout");
+    EXPECT_EQ(hash(), expected) << file;
+  }
+}
+
+// As if killed while it evaluated: no result.json.
+TEST_F(TrainCli, ARunCutBetweenItsLastCheckpointAndItsResultIsFinished) {
+  ASSERT_EQ(run(with(arguments("out"), {"--steps", "3"})), 0) << read("stderr");
+  const std::string expected = hash();
+  fs::remove(folder_ / "out/result.json");
+  folder_.write("out/trace.json.tmp-a1B2c3", "[");
+  const std::vector<std::string> resume = {"train",         "dflash",        "--resume",
+                                           folder_ / "out", "--no-evaluate", "--json"};
+  ASSERT_EQ(run(resume), 0) << read("stderr");
+  EXPECT_EQ(hash(), expected);
+  EXPECT_TRUE(fs::exists(folder_ / "out/result.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "out/trace.json.tmp-a1B2c3"));
+  EXPECT_EQ(run(resume), 2);
+  EXPECT_NE(read("stderr").find("nothing is left to train"), std::string::npos);
+}
+
+TEST_F(TrainCli, OneRunAtATimeGoesOnInAFolder) {
+  const pid_t pid = start(with(arguments("out"), {"--steps", "100000", "--checkpoint-every", "5"}));
+  ASSERT_TRUE(wait_for("out/latest"));
+  EXPECT_EQ(run({"train", "dflash", "--resume", folder_ / "out", "--no-evaluate"}), 1);
+  EXPECT_NE(read("stderr").find("another run"), std::string::npos) << read("stderr");
+  ::kill(pid, SIGKILL);
+  wait(pid);
+}
+
+TEST_F(TrainCli, TheNumberOfWorkersDoesNotChangeTheWeights) {
+  std::set<std::string> hashes;
+  for (const std::string workers : {"0", "1", "4"}) {
+    ASSERT_EQ(run(with(arguments("out" + workers), {"--steps", "20", "--workers", workers})), 0)
+        << read("stderr");
+    hashes.insert(hash());
+  }
+  EXPECT_EQ(hashes.size(), 1u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "headrace/error.h"
 #include "temporary_folder.h"
@@ -92,6 +93,37 @@ TEST(AtomicFile, ErrorsNameThePathAndLeaveNoTemporaryFile) {
     }
   }
   EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(AtomicFile, WhatKilledProgramsLeftIsRemovedAndNothingElse) {
+  const TemporaryFolder folder;
+  AtomicFile unfinished(folder / "state");  // as if killed now
+  for (const std::string kept : {"state", "a.tmp-x", "tmp-123456", ".tmp-123456", "b.tmp-1234567"})
+    folder.write(kept, "text");
+  EXPECT_EQ(files_in(folder), 6);
+  remove_unfinished_files(folder.path());
+  EXPECT_EQ(files_in(folder), 5);
+  EXPECT_TRUE(fs::exists(folder / "state"));
+  remove_unfinished_files(folder / "absent");
+}
+
+TEST(AtomicFile, FoldersAreMadeWithThoseAboveThem) {
+  const TemporaryFolder folder;
+  make_folders(folder / "a/b/c");
+  make_folders(folder / "a/b/c");
+  EXPECT_TRUE(fs::is_directory(folder / "a/b/c"));
+  sync_folder(folder / "a/b/c");
+  folder.write("file", "text");
+  for (const auto& action : {std::function<void()>([&] { make_folders(folder / "file/d"); }),
+                             std::function<void()>([&] { sync_folder(folder / "absent"); })}) {
+    try {
+      action();
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::io);
+      EXPECT_EQ(std::string(error.what()).find(folder.path()), 0u) << error.what();
+    }
+  }
 }
 
 }  // namespace

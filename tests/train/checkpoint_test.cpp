@@ -88,6 +88,54 @@ TEST(Checkpoint, DamageIsFoundInEveryFile) {
   }
 }
 
+// Every byte of what a checkpoint holds is under a checksum, those of the checksums included.
+TEST(Checkpoint, AFlippedByteAnywhereIsFound) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder.path(), content_of(1, {1, 2, 3}));
+  Warnings warnings;
+  for (const std::string file :
+       {"config.json", "model.safetensors", "optimizer.safetensors", "state.json", "MANIFEST"}) {
+    const fs::path path = folder / ("step-1/" + file);
+    for (std::uintmax_t at = 0; at < fs::file_size(path); ++at) {
+      flip_byte(path, static_cast<std::int64_t>(at));
+      EXPECT_THROW(open_checkpoint(folder / "step-1", warnings.take()), Error) << file << at;
+      flip_byte(path, static_cast<std::int64_t>(at));
+    }
+    for (const std::uintmax_t size :
+         {fs::file_size(path) - 1, std::uintmax_t{1}, std::uintmax_t{0}}) {
+      const std::string whole = folder.read("step-1/" + file);
+      fs::resize_file(path, size);
+      EXPECT_THROW(open_checkpoint(folder / "step-1", warnings.take()), Error) << file << size;
+      folder.write("step-1/" + file, whole);
+    }
+  }
+  EXPECT_EQ(open_checkpoint(folder.path(), warnings.take()).step, 1u);
+}
+
+// `latest` is a hint: where it is wrong, or gone, the newest whole step is found all the same.
+TEST(Checkpoint, LatestIsNotTrustedBlindly) {
+  for (const std::string latest : {"", "step-7\n", "nonsense", "step-2"}) {
+    const TemporaryFolder folder;
+    write_checkpoint(folder.path(), content_of(1, {1}));
+    write_checkpoint(folder.path(), content_of(2, {2}));
+    folder.write("latest", latest);
+    Warnings warnings;
+    EXPECT_EQ(open_checkpoint(folder.path(), warnings.take()).step, 2u) << latest;
+    fs::remove(folder / "latest");
+    EXPECT_EQ(open_checkpoint(folder.path(), warnings.take()).step, 2u) << latest;
+  }
+}
+
+TEST(Checkpoint, HigherStepsOfABranchThatWasLeftGo) {
+  const TemporaryFolder folder;
+  for (const std::uint64_t step : {5, 10, 6})
+    write_checkpoint(folder.path(), content_of(step, {1}));
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"step-5", "step-6", "latest"}));
+}
+
 TEST(Checkpoint, UnfinishedFoldersAreNotSeen) {
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), content_of(1, {1}));

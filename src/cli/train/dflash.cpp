@@ -43,6 +43,9 @@ Action add_dflash(CLI::App& train) {
       ->capture_default_str();
   app.add_option("--depth", o.depth, "Batches of features between a target and a drafter")
       ->capture_default_str();
+  app.add_option("--workers", o.workers,
+                 "Background threads that read and tokenise (0: the load stage does)")
+      ->capture_default_str();
   add_bytes(app, "--channel-bytes", o.channel_bytes, "Bound on the features in flight (none)");
 
   app.add_option("--steps", o.steps, "Optimizer steps (one pass over the data)");

@@ -1,0 +1,53 @@
+// OUT/steps.jsonl: a line for each completed step, with a hash of the rows it was trained on. Only
+// appended to: a run that goes on from a checkpoint says from which byte it descends
+// (docs/files.md), so the rows behind any weights can be told, whatever was killed in between. One
+// process at a time writes it, and that guards OUT. No libtorch here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "headrace/sha256.h"
+#include "headrace/text_source.h"
+
+namespace headrace {
+
+struct StepLog;
+
+// Feeds the hash with what a step is trained on: the rows' lengths, tokens and anchors.
+void add_rows(Sha256& hash, const TokenBatch& batch);
+
+class StepsLog {
+ public:
+  // Of a run that begins in OUT. Creates nothing before the first append().
+  explicit StepsLog(const std::string& out);
+  ~StepsLog();
+  StepsLog(const StepsLog&) = delete;
+  StepsLog& operator=(const StepsLog&) = delete;
+
+  // Before the first append(): the run goes on after `step`, whose checkpoint lies in OUT and keeps
+  // what sync() gave. Error(resource) where another process writes the log. False where the log
+  // does not hold that step; what is appended then descends from nothing.
+  bool go_on_in_place(std::uint64_t step, std::uint64_t bytes);
+  // The same for a checkpoint that lies elsewhere.
+  void go_on_from_elsewhere(std::uint64_t step);
+
+  // Error(io) names the file; no part of the line is left then.
+  void append(const StepLog& step);
+  // Makes the lines durable. Returns their bytes, for the checkpoint.
+  std::uint64_t sync();
+
+ private:
+  void open();
+  void write(const std::string& line);
+  std::string read(std::uint64_t begin, std::uint64_t end) const;
+  [[noreturn]] void refuse(const char* what) const;
+
+  std::string out_, path_;
+  int file_ = -1;
+  std::uint64_t bytes_ = 0;
+  std::string descent_;  // goes before the first line
+};
+
+}  // namespace headrace
