@@ -29,9 +29,9 @@ schedule: async
     return true;
   };
   functions["sum"] = [&sum](Context& context) { return sum += context.input<long>(), true; };
-  Recorder recorder(trace_header(plan, plan.schedule));
+  Recorder recorder(trace_header(plan, plan.schedule), {.path = argc > 1 ? argv[1] : ""});
   Executor(plan, plan.schedule, functions, {}, &recorder).run();
-  if (argc > 1) write_trace(argv[1], recorder.header(), recorder.spans());
+  recorder.finish();
   fmt::print("{}\n", sum);
   return sum == 332833500 ? 0 : 1;
 }

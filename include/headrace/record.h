@@ -56,7 +56,7 @@ struct Label {
 };
 
 // Where one thread at a time records the spans of one device. A handle: copy it freely, and use it
-// while its recorder lives. One that is default-constructed is off, and everything on it does nothing.
+// while its recorder lives. A default-constructed one is off: everything on it does nothing.
 class Lane {
  public:
   Lane() = default;

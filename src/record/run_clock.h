@@ -5,9 +5,9 @@
 // clock, and the clock is itself slewed all the time. So time is a chain of straight lines, each
 // valid for a window of 16 ms: the reader that finds the newest line past its end compares the two
 // clocks (about 0.3 us) and starts another where the clock is, or where the last line ended if that
-// is later, aimed at where the clock will be at the end of the window. Hence readings never go back,
-// on one thread or from one thread to the next, and stay some 10 ns from the clock in a steady
-// state. A slew of s ppm that sets in costs at most 0.016 s microseconds, for one window.
+// is later, aimed at where the clock will be at the end of the window. Hence readings never go
+// back, on one thread or from one thread to the next, and stay some 10 ns from the clock. Where its
+// rate changes by r ppm they are off by up to 16 r ns, for one window.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,8 @@ class BasicRunClock {
  private:
   static constexpr std::int64_t kFirstWindowNs = 100'000, kWindowNs = 16'000'000;
   static constexpr std::int64_t kSlowestReadingNs = 1000;
-  // The clock is never slewed by as much, and a counter that stops or changes its rate is off by more.
+  // The clock is never slewed by as much; a counter whose rate changes, or that is reset, is off by
+  // more.
   static constexpr double kDisagreement = 0.1;
 
   // `length` 0: the counter is not used (any more), and `ns` is the least that may be said.

@@ -38,7 +38,7 @@ void TraceStream::run(const std::stop_token& stop) {
   while (!wake.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) flush();
 }
 
-// False where the file takes no more at the moment: what it lacks stays in the rings as long as it can.
+// False where the file takes no more at the moment: what it lacks stays in the rings while it can.
 bool TraceStream::flush() {
   const std::vector<const SpanRing*> rings = store_.rings();
   next_.resize(rings.size(), 0);

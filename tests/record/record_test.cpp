@@ -97,7 +97,7 @@ TEST(Record, ALaneThatIsOffDoesNothing) {
   const SpanScope scope(off, {.step = 1});
 }
 
-// Lanes, add(), new names and a reader, all at once: nothing torn, in order, and all there at the end.
+// Lanes, add(), new names and a reader, all at once: nothing is torn, and all is in order.
 TEST(Record, TakesSpansFromManyThreadsWhileOthersRead) {
   constexpr std::uint32_t kThreads = 4;
   constexpr std::uint64_t kSpans = 20'000, kCapacity = 5000;

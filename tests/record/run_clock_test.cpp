@@ -13,7 +13,7 @@
 namespace headrace {
 namespace {
 
-// A machine whose time passes only by being looked at. The counter ticks evenly; the clock is slewed.
+// A machine whose time passes by being looked at. The counter ticks evenly; the clock is slewed.
 struct Machine {
   static inline bool counter_is_invariant;
   static inline double counter, clock_ns, ticks_per_ns, clock_rate, clock_reading_ns;
