@@ -18,29 +18,29 @@ struct Case {
 
 std::vector<Case> cases() {
   return {
-      {"spsc, capacity 1", transfer<SpscRing>(1, 3, {3}, {1, 0})},
-      {"spsc, capacity 2", transfer<SpscRing>(1, 3, {3}, {2, 0})},
-      {"mpmc 1x1, capacity 1", transfer<MpmcRing>(1, 3, {3}, {1, 0})},
-      {"mpmc 2x1, capacity 1", transfer<MpmcRing>(2, 1, {2}, {1, 0})},
+      {"spsc, capacity 1", transfer<SpscRing>(1, 3, {3}, {1, 0}), 3},
+      {"spsc, capacity 2", transfer<SpscRing>(1, 3, {3}, {2, 0}), 3},
+      {"mpmc 1x1, capacity 1", transfer<MpmcRing>(1, 3, {3}, {1, 0}), 3},
+      {"mpmc 2x1, capacity 1", transfer<MpmcRing>(2, 1, {2}, {1, 0}), 3},
       {"mpmc 1x2, capacity 1", transfer<MpmcRing>(1, 2, {1, 1}, {1, 0})},
-      {"mpmc 2x2, capacity 1", transfer<MpmcRing>(2, 1, {1, 1}, {1, 0}), 1},
+      {"mpmc 2x2, capacity 1", transfer<MpmcRing>(2, 1, {1, 1}, {1, 0})},
       {"mpmc 2x2, capacity 2", transfer<MpmcRing>(2, 2, {2, 2}, {2, 0}), 1},
       {"spsc, close", close_while_busy<SpscRing>(false, {1, 0})},
       {"mpmc, close", close_while_busy<MpmcRing>(false, {1, 0})},
-      {"spsc, close with an error", close_while_busy<SpscRing>(true, {1, 0})},
+      {"spsc, close with an error", close_while_busy<SpscRing>(true, {1, 0}), 1},
       {"mpmc, close with an error", close_while_busy<MpmcRing>(true, {2, 0})},
       {"mpmc, close wakes senders", close_wakes_all<MpmcRing>(true, {1, 0})},
-      {"mpmc, close wakes receivers", close_wakes_all<MpmcRing>(false, {1, 0})},
-      {"spsc, stop a receiver", stop_receiver<SpscRing>({1, 0})},
-      {"mpmc, stop a receiver", stop_receiver<MpmcRing>({1, 0})},
-      {"spsc, stop a sender", stop_sender<SpscRing>({1, 0})},
-      {"mpmc, stop a sender", stop_sender<MpmcRing>({1, 0})},
+      {"mpmc, close wakes receivers", close_wakes_all<MpmcRing>(false, {1, 0}), 3},
+      {"spsc, stop a receiver", stop_receiver<SpscRing>({1, 0}), 3},
+      {"mpmc, stop a receiver", stop_receiver<MpmcRing>({1, 0}), 3},
+      {"spsc, stop a sender", stop_sender<SpscRing>({1, 0}), 3},
+      {"mpmc, stop a sender", stop_sender<MpmcRing>({1, 0}), 3},
       {"mpmc, stop one of two", stop_one_of_two<MpmcRing>({1, 0})},
-      {"spsc, deadlines", deadlines<SpscRing>({1, 0})},
-      {"mpmc, deadlines", deadlines<MpmcRing>({1, 0})},
-      {"spsc, bytes", byte_bound<SpscRing>(3, 2, {2, 4})},
+      {"spsc, deadlines", deadlines<SpscRing>({1, 0}), 3},
+      {"mpmc, deadlines", deadlines<MpmcRing>({1, 0}), 3},
+      {"spsc, bytes", byte_bound<SpscRing>(3, 2, {2, 4}), 3},
       {"mpmc, bytes", byte_bound<MpmcRing>(3, 2, {2, 4})},
-      {"spsc, batches", batches<SpscRing>({2, 0})},
+      {"spsc, batches", batches<SpscRing>({2, 0}), 3},
       {"mpmc, batches", batches<MpmcRing>({2, 0})},
       {"spsc, any of two", any_of_two<SpscRing>({1, 0})},
       {"mpmc, any of two", any_of_two<MpmcRing>({1, 0})},
@@ -62,9 +62,11 @@ TEST_F(ExploreChannel, EveryScheduleWithinABound) {
     const Outcome outcome = explore(strategy, {}, kSanitized ? 500 : 1'000'000, one.program);
     EXPECT_FALSE(outcome.failure) << one.name << "\n" << outcome.text();
     std::cout << fmt::format("{:<32} {}", one.name, outcome.text()) << std::endl;
+    EXPECT_TRUE(outcome.complete || kSanitized) << one.name;
     total += outcome.interleavings;
   }
-  std::cout << total << " interleavings\n";
+  std::cout << total << " interleavings, no two alike\n";
+  EXPECT_TRUE(total >= 1'000'000 || kSanitized) << total;
 }
 
 TEST_F(ExploreChannel, RandomSchedules) {

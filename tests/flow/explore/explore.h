@@ -2,9 +2,8 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <optional>
 #include <string>
@@ -30,14 +29,21 @@ struct Outcome {
       0;                        // runs to the end, of which a depth-first search makes no two alike
   std::uint64_t redundant = 0;  // runs that turned out to be like others
   bool complete = false;        // nothing is left within the strategy's bound
-  double seconds = 0;
+  double seconds = 0;           // of one core
   std::optional<Failure> failure;
 
   std::string text() const;
 };
 
+// "0*17,2,0*3": as a list, with repetitions counted.
 inline std::string choices_text(const std::vector<std::uint8_t>& choices) {
-  return fmt::format("{}", fmt::join(choices, ","));
+  std::string text;
+  for (std::size_t i = 0, end = 0; i < choices.size(); i = end) {
+    while (end < choices.size() && choices[end] == choices[i]) ++end;
+    text += fmt::format("{}{}", i == 0 ? "" : ",", choices[i]);
+    if (end - i > 1) text += fmt::format("*{}", end - i);
+  }
+  return text;
 }
 
 inline std::string Outcome::text() const {
@@ -75,7 +81,7 @@ inline std::optional<Failure> replay(const std::vector<std::uint8_t>& choices,
 inline Outcome explore(Strategy& strategy, const Settings& settings, std::uint64_t most,
                        const Program& program) {
   Outcome outcome;
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   while (outcome.interleavings < most && !outcome.failure) {
     if (!strategy.next_run()) {
       outcome.complete = true;
@@ -94,7 +100,7 @@ inline Outcome explore(Strategy& strategy, const Settings& settings, std::uint64
     if (!outcome.failure || outcome.failure->what != *what)
       throw std::logic_error("the program does not do the same under the same schedule: " + *what);
   }
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  outcome.seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   return outcome;
 }
 

@@ -81,7 +81,8 @@ inline void Model::schedule() {
   const unsigned from = running_;
   Fiber& here = in_thread() ? fibers_[from] : main_;
   while (true) {
-    list_options();
+    const bool ordinary = strategy_.only_ordinary() && ordinary_option();
+    if (!ordinary) list_options();
     if (options_.empty()) {
       const bool all_done = std::all_of(threads_.begin(), threads_.end(),
                                         [](const Thread& thread) { return thread.done; });
@@ -89,8 +90,8 @@ inline void Model::schedule() {
       if (in_thread()) here.switch_to(main_);
       return;
     }
-    const unsigned picked = strategy_.pick(options_, *this);
-    if (options_.size() > 1) choices_.push_back(static_cast<std::uint8_t>(picked));
+    const unsigned picked = ordinary ? 0 : strategy_.pick(options_, *this);
+    choices_.push_back(static_cast<std::uint8_t>(picked));
     if (++steps_ > settings_.most_steps)
       fail(fmt::format("no end after {} steps", settings_.most_steps));
     const Actor actor = options_[picked].actor;
@@ -112,18 +113,25 @@ inline void Model::schedule() {
   }
 }
 
-// The ordinary course first: the store that was just made becomes visible, the running thread goes
-// on. Where it cannot, whoever goes on instead costs nothing.
-inline void Model::list_options() {
+// What costs nothing while the running thread can go on: the store that it just made becomes
+// visible, then it goes on.
+inline bool Model::ordinary_option() {
   options_.clear();
-  const auto offer = [this](unsigned actor, bool free) {
-    options_.push_back({static_cast<Actor>(actor), static_cast<std::uint8_t>(free ? 0 : 1)});
-  };
+  if (!in_thread()) return false;
+  const Thread& self = threads_[running_];
+  if (!self.buffer.empty() && !self.held)
+    offer(kThreads + running_, true);
+  else if (ready(self) && self.rest == 0)
+    offer(running_, true);
+  return !options_.empty();
+}
+
+// The ordinary course first. Where the running thread cannot go on, whoever does instead costs
+// nothing.
+inline void Model::list_options() {
+  const bool fresh_store = ordinary_option() && options_.front().actor >= kThreads;
   const auto resting = [this](unsigned t) { return threads_[t].rest != 0; };
-  const bool fresh_store =
-      in_thread() && !threads_[running_].buffer.empty() && !threads_[running_].held;
-  if (fresh_store) offer(kThreads + running_, true);
-  if (in_thread() && ready(threads_[running_]) && !resting(running_)) offer(running_, !fresh_store);
+  if (fresh_store && ready(threads_[running_]) && !resting(running_)) offer(running_, false);
   const bool preempts = !options_.empty();
   for (unsigned t = 0; t < threads_.size(); ++t) {
     if (t != running_ && ready(threads_[t]) && !resting(t)) offer(t, !preempts);

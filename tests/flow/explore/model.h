@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -77,6 +76,8 @@ class Model final : public Steps {
   Model(Strategy& strategy, const Settings& settings, bool traced)
       : strategy_(strategy), settings_(settings), traced_(traced) {
     current_ = this;
+    threads_.reserve(kThreads);  // they stay where they are
+    choices_.reserve(512);
   }
   ~Model() override { current_ = nullptr; }
 
@@ -167,6 +168,10 @@ class Model final : public Steps {
   void pause(const Pending& pending);  // until it is this thread's turn to do it
   void schedule();                     // switches to whoever is next
   void list_options();
+  bool ordinary_option();  // makes it the only one, if there is one
+  void offer(unsigned actor, bool free) {
+    options_.push_back({static_cast<Actor>(actor), static_cast<std::uint8_t>(free ? 0 : 1)});
+  }
   bool ready(const Thread& thread) const {
     return !thread.done &&
            (thread.pending.ready == nullptr || thread.pending.ready(thread.pending.argument));
@@ -190,7 +195,7 @@ class Model final : public Steps {
   Strategy& strategy_;
   const Settings& settings_;
   const bool traced_;
-  std::deque<Thread> threads_;
+  std::vector<Thread> threads_;
   unsigned running_ = kNobody;
   unsigned in_a_row_ = 0;
   std::uint64_t steps_ = 0;

@@ -59,6 +59,7 @@ struct ModelSync {
     Model& model = *Model::current();
     if (!model.settings().faults.light_fences_only) model.barrier_everywhere(where);
   }
+  static void relax(std::uint32_t) noexcept {}
   static Deadline after(std::chrono::nanoseconds timeout) {
     return Time(std::chrono::nanoseconds(Model::current()->now) + timeout);
   }

@@ -36,8 +36,10 @@ class Strategy {
   virtual ~Strategy() = default;
   // Before each run; false: all there is has been run.
   virtual bool next_run() = 0;
-  // An index of `options`; the first is the ordinary course. Of one alone no record is kept.
+  // An index of `options`; the first is the ordinary course.
   virtual unsigned pick(std::span<const Option> options, const Steps& steps) = 0;
+  // Whether pick() takes the first option wherever the others cost something.
+  virtual bool only_ordinary() const { return false; }
   // One of `count` outcomes of a step; 0 is the ordinary one.
   virtual unsigned choose(unsigned count) = 0;
   // Whether the run is one that was explored before, up to the order of independent steps.
@@ -99,6 +101,7 @@ class DepthFirst : public Strategy {
     return picked;
   }
 
+  bool only_ordinary() const override { return redundant_ || left_ == 0; }
   bool redundant() const override { return redundant_; }
 
  private:
@@ -175,8 +178,7 @@ class Replay : public Strategy {
     return !std::exchange(ran_, true);
   }
   unsigned pick(std::span<const Option> options, const Steps&) override {
-    const auto last = static_cast<unsigned>(options.size()) - 1;
-    return last == 0 ? 0 : std::min(next(), last);
+    return std::min(next(), static_cast<unsigned>(options.size()) - 1);
   }
   unsigned choose(unsigned count) override { return std::min(next(), count - 1); }
 
