@@ -136,7 +136,7 @@ Status BasicChannel<T, Ring, Sync>::receive_any(std::span<BasicChannel* const> c
     typename Sync::Parker parker;
     std::deque<Place> places;
     for (BasicChannel* channel : open) places.emplace_back(*channel, kReceiver, parker);
-    if (std::ranges::any_of(open, [](BasicChannel* channel) { return channel->can_receive(); }))
+    if (std::ranges::any_of(open, [](BasicChannel* channel) { return channel->ring_.can_pop(); }))
       return;
     const ThreadWait::Scope scope([&] {
       std::string text = "receive from any of";
@@ -171,11 +171,10 @@ std::string BasicChannel<T, Ring, Sync>::describe() const {
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
-void BasicChannel<T, Ring, Sync>::check_size(std::uint64_t bytes) const {
-  if (limits().bytes != 0 && bytes > limits().bytes) [[unlikely]]
-    fail(ErrorCode::bad_input,
-         "channel {}: an item of {} can never fit into its bound of {}; raise it", name_,
-         format_bytes(bytes), format_bytes(limits().bytes));
+void BasicChannel<T, Ring, Sync>::refuse_size(std::uint64_t bytes) const {
+  fail(ErrorCode::bad_input,
+       "channel {}: an item of {} can never fit into its bound of {}; raise it", name_,
+       format_bytes(bytes), format_bytes(limits().bytes));
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
@@ -215,7 +214,7 @@ Status BasicChannel<T, Ring, Sync>::send_until(const Deadline& deadline, T& item
   const auto sleep = [&] {
     typename Sync::Parker parker;
     const Place place(*this, kSender, parker, bytes);
-    if (ring_.closed() || ring_.writable(bytes)) return;
+    if (ring_.can_push(bytes)) return;
     const ThreadWait::Scope scope([&] { return "send to " + describe(); });
     park(parker, deadline, stop);
   };
@@ -230,7 +229,7 @@ Status BasicChannel<T, Ring, Sync>::receive_until(const Deadline& deadline, cons
   const auto sleep = [&] {
     typename Sync::Parker parker;
     const Place place(*this, kReceiver, parker);
-    if (can_receive()) return;
+    if (ring_.can_pop()) return;
     const ThreadWait::Scope scope([&] { return "receive from " + describe(); });
     park(parker, deadline, stop);
   };
@@ -262,11 +261,18 @@ void BasicChannel<T, Ring, Sync>::park(typename Sync::Parker& parker, const Dead
 template <typename T, template <typename, typename> class Ring, typename Sync>
 void BasicChannel<T, Ring, Sync>::wake_sleepers() {
   const Lock lock(mutex_);
-  if (ring_.readable()) sleepers_[kReceiver].wake_one();
+  const auto all = [](std::uint64_t) { return true; };
+  if (ring_.can_pop()) {
+    // Who finds a closed channel drained wakes nobody after it.
+    if (ring_.closed())
+      sleepers_[kReceiver].wake(all);
+    else
+      sleepers_[kReceiver].wake_one();
+  }
   // Items differ in size: all whose item fits may try.
   if (limits().bytes != 0)
-    sleepers_[kSender].wake([&](std::uint64_t bytes) { return ring_.writable(bytes); });
-  else if (ring_.writable(0))
+    sleepers_[kSender].wake([&](std::uint64_t bytes) { return ring_.can_push(bytes); });
+  else if (ring_.can_push(0))
     sleepers_[kSender].wake_one();
   count_sleepers();
 }

@@ -102,7 +102,11 @@ class BasicChannel {
 
   static constexpr std::uint64_t kMostItems = std::uint64_t{1} << 32;
   const ChannelLimits& checked(const ChannelLimits& limits) const;
-  void check_size(std::uint64_t bytes) const;
+  void check_size(std::uint64_t bytes) const {
+    if (limits().bytes != 0 && bytes > limits().bytes) [[unlikely]]
+      refuse_size(bytes);
+  }
+  [[noreturn]] void refuse_size(std::uint64_t bytes) const;
 
   // One attempt; would_block: nothing happened. Throw the error the channel was closed with.
   Status attempt_send(T& item, std::uint64_t bytes);
@@ -118,7 +122,6 @@ class BasicChannel {
   static Status wait(const Deadline& deadline, const StopToken& stop, Attempt attempt, Sleep sleep);
   static void park(typename Sync::Parker& parker, const Deadline& deadline, const StopToken& stop);
 
-  bool can_receive() const { return ring_.closed() || ring_.readable(); }
   // Whoever succeeds looks whether somebody sleeps who can go ahead now, on either side: a sleeper
   // that was woken for an item may have found another still being put down in front of it.
   void look_for_sleepers() {

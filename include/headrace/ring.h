@@ -6,9 +6,9 @@
 // nothing. Between the publication that others may wait for and the return of push() and pop() lies
 // a Sync::light_fence(), so the caller may look at once whether anybody sleeps.
 //
-// readable() and writable() are for looking once more before going to sleep, and never err on the
-// side of sleeping: they are false only where a later push, pop or close will be followed by a look
-// for sleepers.
+// can_pop() and can_push() are for looking once more before going to sleep: whether pop() would say
+// anything but empty, push() anything but full. They never err on the side of sleeping: they are
+// false only where a later push, pop or close will be followed by a look for sleepers.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <utility>
 
 namespace headrace {
@@ -33,33 +34,51 @@ struct RingLimits {
 
 inline constexpr std::size_t kCacheLine = 64;
 
-// Memory for `count` objects of T that the owner makes and ends.
+// Memory for `count` objects of T that the owner makes and ends. It begins a cache line, so that no
+// item of one line's size lies on two; or it is the memory `near` something else that the owner has,
+// where it fits there.
 template <typename T>
 class RawArray {
  public:
-  explicit RawArray(std::size_t count)
-      : data_(std::allocator<T>().allocate(count)), count_(count) {}
-  ~RawArray() { std::allocator<T>().deallocate(data_, count_); }
+  explicit RawArray(std::size_t count, std::span<std::byte> near = {})
+      : near_(count * sizeof(T) <= near.size() && alignof(T) <= alignof(std::uint64_t)),
+        data_(near_ ? reinterpret_cast<T*>(near.data())
+                    : static_cast<T*>(::operator new(count * sizeof(T), kAlignment))) {}
+  ~RawArray() {
+    if (!near_) ::operator delete(data_, kAlignment);
+  }
   RawArray(const RawArray&) = delete;
   RawArray& operator=(const RawArray&) = delete;
   T& operator[](std::size_t index) const { return data_[index]; }
 
  private:
+  static constexpr std::align_val_t kAlignment{std::max(alignof(T), kCacheLine)};
+  const bool near_;
   T* const data_;
-  const std::size_t count_;
 };
+
+// Asks for the line at `address` in order to write to it.
+inline void prefetch_for_write(const void* address) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
 
 // One thread pushes and one pops, at a time; any thread may close.
 //
 // Each side owns its counter and keeps a copy of the other's, which it renews only when the ring
-// seems full or empty. So in the middle of a stream the two share no cache line but the items'.
+// seems full or empty. So in the middle of a stream the two share no cache line but the items'. A
+// sender that finds a large ring full lets the receiver go some items ahead before it looks again:
+// each look takes the counter's line away from the receiver, who has enough to do meanwhile.
 template <typename T, typename Sync>
 class SpscRing {
  public:
   explicit SpscRing(RingLimits limits)
       : limits_(limits),
         mask_(std::bit_ceil(limits.items) - 1),
-        slots_(mask_ + 1),
+        slots_(mask_ + 1, near_),
         sizes_(limits.bytes != 0 ? new std::uint64_t[mask_ + 1] : nullptr) {}
 
   ~SpscRing() {
@@ -71,13 +90,19 @@ class SpscRing {
     if (closing_.load(std::memory_order_relaxed)) return Push::closed;
     if (tail - sender_.head >= limits_.items) {
       sender_.head = head_.load(std::memory_order_acquire);
-      if (tail - sender_.head >= limits_.items) return Push::full;
+      if (tail - sender_.head >= limits_.items) {
+        Sync::relax(pauses_when_full_);
+        return Push::full;
+      }
     }
     if (sizes_) {
       if (!bytes_fit(bytes)) return Push::full;
       sizes_[tail & mask_] = bytes;
       bytes_in_.store(bytes_in_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
     }
+    if constexpr (sizeof(T) >= kCacheLine / 2)
+      if (tail + kAhead - sender_.head < limits_.items)
+        prefetch_for_write(&slots_[(tail + kAhead) & mask_]);
     new (&slots_[tail & mask_]) T(std::move(item));
     tail_.store(tail + 1, std::memory_order_release);
     Sync::light_fence();
@@ -115,11 +140,13 @@ class SpscRing {
 
   const RingLimits& limits() const { return limits_; }
   bool closed() const { return closing_.load(std::memory_order_relaxed); }
-  bool readable() const {
-    return head_.load(std::memory_order_relaxed) != tail_.load(std::memory_order_acquire);
+  bool can_pop() const {
+    return head_.load(std::memory_order_relaxed) != tail_.load(std::memory_order_acquire) ||
+           closed();
   }
-  bool writable(std::uint64_t bytes) const {
-    return items() < limits_.items && (!sizes_ || bytes <= limits_.bytes - this->bytes());
+  bool can_push(std::uint64_t bytes) const {
+    return closed() ||
+           (items() < limits_.items && (!sizes_ || bytes <= limits_.bytes - this->bytes()));
   }
   std::uint64_t items() const {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
@@ -164,8 +191,14 @@ class SpscRing {
     return head == receiver_.tail ? Pop::empty : Pop::done;
   }
 
+  // Items ahead of the one being written whose line is fetched already: the receiver had it last, and
+  // a store that waits for its line holds up those behind it.
+  static constexpr std::uint64_t kAhead = 8;
+
   const RingLimits limits_;
   const std::uint64_t mask_;
+  const std::uint32_t pauses_when_full_ =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(limits_.items / 16, 16));
   const RawArray<T> slots_;
   const std::unique_ptr<std::uint64_t[]> sizes_;  // of the items; null: bytes are unbounded
   typename Sync::template Atomic<bool> closing_{false};
@@ -178,6 +211,8 @@ class SpscRing {
   struct {
     std::uint64_t head = 0, bytes_out = 0;  // the receiver's, as last seen
   } sender_;
+  // The items of a small ring: whoever fetches tail_ has them as well.
+  alignas(std::uint64_t) std::byte near_[kCacheLine - 4 * sizeof(std::uint64_t)];
 
   // Written by the receiver.
   alignas(kCacheLine) typename Sync::template Atomic<std::uint64_t> head_{0};
@@ -237,10 +272,8 @@ class MpmcRing {
     while (true) {
       Slot& slot = slot_of(head);
       const std::uint64_t ticket = slot.ticket.load(std::memory_order_acquire);
-      if (ticket == head) {  // not filled, though its ticket may have been given out
-        const std::uint64_t tail = tail_.load(std::memory_order_acquire);
-        return tail == (head | kClosed) ? Pop::drained : Pop::empty;
-      }
+      // Not filled, though its ticket may have been given out, or not yet emptied by another.
+      if (ticket <= head) return drained_at(head) ? Pop::drained : Pop::empty;
       if (ticket != head + 1) {  // somebody was faster
         head = head_.load(std::memory_order_relaxed);
         continue;
@@ -259,14 +292,15 @@ class MpmcRing {
 
   const RingLimits& limits() const { return limits_; }
   bool closed() const { return (tail_.load(std::memory_order_relaxed) & kClosed) != 0; }
-  bool readable() const {
+  bool can_pop() const {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
-    return slot_of(head).ticket.load(std::memory_order_acquire) != head;
+    return slot_of(head).ticket.load(std::memory_order_acquire) > head || drained_at(head);
   }
-  bool writable(std::uint64_t bytes) const {
-    const std::uint64_t tail = tail_.load(std::memory_order_acquire) & ~kClosed;
-    return slot_of(tail).ticket.load(std::memory_order_acquire) >= tail &&
-           (limits_.bytes == 0 || bytes <= limits_.bytes - this->bytes());
+  bool can_push(std::uint64_t bytes) const {
+    const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    return (tail & kClosed) != 0 ||
+           (slot_of(tail).ticket.load(std::memory_order_acquire) >= tail &&
+            (limits_.bytes == 0 || bytes <= limits_.bytes - this->bytes()));
   }
   std::uint64_t items() const {
     const std::uint64_t head = count(head_.load(std::memory_order_acquire));
@@ -289,6 +323,10 @@ class MpmcRing {
   std::uint64_t next(std::uint64_t ticket) const {
     const std::uint64_t index = ticket & (lap_ - 1);
     return index + 1 < limits_.items ? ticket + 1 : ticket - index + lap_;
+  }
+  // Closed, and the ticket that follows the last one given out is `head`.
+  bool drained_at(std::uint64_t head) const {
+    return tail_.load(std::memory_order_acquire) == (head | kClosed);
   }
   // Tickets given out before this one.
   std::uint64_t count(std::uint64_t ticket) const {

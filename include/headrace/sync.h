@@ -34,6 +34,8 @@ struct RealSync {
   }
   static void heavy_fence() noexcept;
 
+  static void relax(std::uint32_t pauses) noexcept;  // some nanoseconds each
+
   static Deadline after(std::chrono::nanoseconds timeout);  // none where the clock would overflow
   static bool passed(const Deadline& deadline) {
     return deadline && *deadline <= std::chrono::steady_clock::now();

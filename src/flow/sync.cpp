@@ -68,6 +68,10 @@ void RealSync::heavy_fence() noexcept {
   if (asymmetric) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
+void RealSync::relax(std::uint32_t pauses) noexcept {
+  for (; pauses > 0; --pauses) pause();
+}
+
 RealSync::Deadline RealSync::after(std::chrono::nanoseconds timeout) {
   const auto now = std::chrono::steady_clock::now();
   if (timeout > std::chrono::steady_clock::time_point::max() - now) return std::nullopt;
@@ -91,7 +95,7 @@ bool RealSync::Spinner::spin() noexcept {
   const std::uint32_t pauses = turns_of_pauses();
   if (turns_ >= pauses + kYields) return false;
   if (turns_++ < pauses) {
-    for (std::uint32_t i = 0; i < kPausesPerTurn; ++i) pause();
+    relax(kPausesPerTurn);
   } else {
     sched_yield();
   }
