@@ -98,13 +98,14 @@ struct RecorderOptions {
   // Spans kept, at least 1: the newest so many of each lane, and of all that came through add().
   // A lane takes 56 bytes for each, which the system gives once it is used.
   std::size_t capacity = std::size_t{1} << 18;
-  // Where the trace grows while the run goes on; "": nowhere. A process that is killed leaves in it
-  // what was recorded up to a second before, and it is valid at every moment. It gets every span
-  // that a background thread finds in time, four times a second, not only those kept in memory.
+  // The regular file in which the trace grows while the run goes on; "": none. It is valid at every
+  // moment, and a process that is killed leaves in it what was recorded up to a second before. It
+  // gets every span that a background thread finds in time, four times a second, not only those
+  // that memory keeps.
   std::string path;
 };
 
-// Thread-safe. Keeps the newest spans and counts what it dropped.
+// Thread-safe, finish() apart. Keeps the newest spans and counts what it dropped.
 class Recorder {
  public:
   // Error(io) where `options.path` cannot be created; what was there is replaced.
@@ -125,8 +126,8 @@ class Recorder {
 
   // Writes the rest to `options.path` and ends it; what is recorded later is not in it. A disk that
   // was full before and has room again has cost nothing but what did not fit into memory meanwhile,
-  // which the file's header counts. Error(io) where spans are still unwritten. The second call, and
-  // one without a path, does nothing.
+  // which the file's header counts. Error(io) where spans are still unwritten. A second call, and
+  // one without a path, does nothing. For one thread, while lanes and add() may go on.
   void finish();
 
  private:

@@ -57,7 +57,7 @@ Recorder::Recorder(TraceHeader header, RecorderOptions options)
 Recorder::~Recorder() {
   try {
     finish();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
   }
 }
 

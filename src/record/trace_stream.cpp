@@ -1,6 +1,7 @@
 #include "record/trace_stream.h"
 
 #include <chrono>
+#include <new>
 
 #include "headrace/error.h"
 
@@ -35,7 +36,12 @@ void TraceStream::run(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;
   std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) flush();
+  while (!wake.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) {
+    try {
+      flush();
+    } catch (const std::bad_alloc&) {  // the next turn tries again
+    }
+  }
 }
 
 // False where the file takes no more at the moment: what it lacks stays in the rings while it can.
