@@ -42,6 +42,10 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
+// The exception that is being handled (call it in a catch block) as an Error seen from `context`.
+// std::bad_alloc becomes `resource`, everything that is no Error `internal`.
+Error caught(const std::string& context);
+
 template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));

@@ -1,5 +1,7 @@
 #include "headrace/error.h"
 
+#include <new>
+
 namespace headrace {
 
 const char* to_string(ErrorCode code) {
@@ -20,6 +22,20 @@ const char* to_string(ErrorCode code) {
       return "internal";
   }
   return "unknown";
+}
+
+Error caught(const std::string& context) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.in(context);
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::resource, context + ": out of memory");
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::internal, context + ": " + error.what());
+  } catch (...) {
+    return Error(ErrorCode::internal, context + ": an exception that is no std::exception");
+  }
 }
 
 }  // namespace headrace

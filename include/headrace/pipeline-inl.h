@@ -1,0 +1,101 @@
+// Definitions of pipeline.h. Layer: flow.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "headrace/pipeline.h"
+
+namespace headrace {
+namespace pipeline_detail {
+
+template <typename T>
+using Link = SpscChannel<T>;
+
+// What the threads of one pipeline share.
+struct Run {
+  const PipelineOptions& options;
+  std::mutex mutex;
+  std::optional<Error> error;  // the first
+
+  // Runs one stage, `body` an item, until it returns false or throws. However it ends, it closes its
+  // links: the stage before it can send no more, the one behind it drains what was sent.
+  template <typename Body, typename... Links>
+  void stage(std::size_t number, Body body, Links&... links) {
+    std::uint64_t item = 0;
+    try {
+      while (body()) ++item;
+    } catch (...) {
+      const Error failure = caught(fmt::format("stage {}, item {}", number, item));
+      const std::lock_guard lock(mutex);
+      if (!error) error = failure;
+    }
+    (links.close(), ...);
+  }
+
+  template <typename T>
+  bool send(Link<T>& link, T item) {
+    return link.send(std::move(item), 0, options.stop) == Status::ok;
+  }
+  template <typename T>
+  bool receive(Link<T>& link, T& item) {
+    return link.receive(item, options.stop) == Status::ok;
+  }
+  ChannelLimits limits() const { return {.items = options.capacity}; }
+};
+
+// The last stage, in the caller's thread.
+template <typename In, typename Sink>
+void run_from(Run& run, std::size_t number, Link<In>& in, Sink& sink) {
+  const auto body = [&] {
+    In item{};
+    if (!run.receive(in, item)) return false;
+    sink(std::move(item));
+    return true;
+  };
+  run.stage(number, body, in);
+}
+
+// A stage in a thread of its own, and the stages behind it.
+template <typename In, typename Stage, typename Next, typename... Rest>
+void run_from(Run& run, std::size_t number, Link<In>& in, Stage& stage, Next& next, Rest&... rest) {
+  using Out = std::remove_cvref_t<std::invoke_result_t<Stage&, In>>;
+  Link<Out> out(fmt::format("output of stage {}", number), run.limits());
+  const auto body = [&] {
+    In item{};
+    return run.receive(in, item) && run.send<Out>(out, stage(std::move(item)));
+  };
+  const std::jthread thread([&] { run.stage(number, body, in, out); });
+  run_from(run, number + 1, out, next, rest...);
+}
+
+}  // namespace pipeline_detail
+
+template <typename Source, typename... Stages>
+Status run_pipeline(const PipelineOptions& options, Source source, Stages... stages) {
+  static_assert(sizeof...(Stages) > 0, "a pipeline needs a sink behind its source");
+  using Out = typename std::invoke_result_t<Source&>::value_type;
+  pipeline_detail::Run run{options, {}, {}};
+  pipeline_detail::Link<Out> out("output of stage 0", run.limits());
+  {
+    const auto body = [&] {
+      std::optional<Out> item = source();
+      return item && run.template send<Out>(out, *std::move(item));
+    };
+    const std::jthread thread([&] { run.stage(0, body, out); });
+    try {
+      pipeline_detail::run_from(run, 1, out, stages...);
+    } catch (...) {  // a thread did not start
+      out.close();
+      throw;
+    }
+  }
+  if (run.error) throw *run.error;
+  return options.stop.stop_requested() ? Status::stopped : Status::ok;
+}
+
+}  // namespace headrace
