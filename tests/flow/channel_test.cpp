@@ -370,6 +370,59 @@ TYPED_TEST(Channel, TwoChannelsInACircleGiveUpWithTheirItems) {
   EXPECT_EQ(there.items() + back.items(), 2u) << "no queue grows to resolve a deadlock";
 }
 
+// Memory that items hold, counted by their allocator.
+std::atomic<std::int64_t> held_bytes = 0, most_held_bytes = 0;
+template <typename T>
+struct CountingAllocator : std::allocator<T> {
+  using value_type = T;
+  template <typename U>
+  struct rebind {
+    using other = CountingAllocator<U>;
+  };
+  T* allocate(std::size_t count) {
+    const std::int64_t now = held_bytes += static_cast<std::int64_t>(count);
+    std::int64_t most = most_held_bytes;
+    while (most < now && !most_held_bytes.compare_exchange_weak(most, now)) {
+    }
+    return std::allocator<T>::allocate(count);
+  }
+  void deallocate(T* memory, std::size_t count) {
+    held_bytes -= static_cast<std::int64_t>(count);
+    std::allocator<T>::deallocate(memory, count);
+  }
+};
+
+// What the allocator sees is never above the bound and one item in each thread's hands.
+TYPED_TEST(Channel, BytesInFlightStayBelowTheBound) {
+  using Item = std::vector<char, CountingAllocator<char>>;
+  constexpr std::int64_t kBound = 10'000, kLargest = 3'000, kThreads = TypeParam::kThreads;
+  held_bytes = most_held_bytes = 0;
+  {
+    typename TestFixture::template Of<Item> channel("bytes", {.items = 64, .bytes = kBound});
+    std::vector<std::jthread> receivers;
+    for (int i = 0; i < kThreads; ++i)
+      receivers.emplace_back([&] {
+        Item item;
+        while (channel.receive(item) == Status::ok) item = Item();
+      });
+    {
+      std::vector<std::jthread> senders;
+      for (unsigned id = 0; id < kThreads; ++id)
+        senders.emplace_back([&channel, id] {
+          std::mt19937 dice(id);
+          for (int i = 0; i < 2000; ++i) {
+            const std::size_t size = 1 + dice() % kLargest;
+            ASSERT_EQ(channel.send(Item(size), size), Status::ok);
+          }
+        });
+    }
+    channel.close();
+  }
+  EXPECT_LE(most_held_bytes, kBound + 2 * kThreads * kLargest);
+  EXPECT_GT(most_held_bytes, kBound / 2) << "the bound was never near";
+  EXPECT_EQ(held_bytes, 0);
+}
+
 // A hang must be visible: a thread that waits in a channel says so.
 TYPED_TEST(Channel, WaitIsVisibleFromOutside) {
   typename TestFixture::template Of<int> channel("features", {.items = 4});
