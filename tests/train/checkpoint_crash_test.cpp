@@ -146,6 +146,8 @@ TEST_F(CheckpointCrash, KilledBeforeAnySystemCallTheOldOrTheNewOneIsThereWhole) 
       EXPECT_TRUE(found == old || found == fresh) << found;
       EXPECT_TRUE(found == fresh || !was_new) << "the new one was there, and is gone";
       was_new = found == fresh;
+      for (const std::string& name : names_in(folder_.path()))
+        if (name.starts_with("step-")) EXPECT_GT(opened(folder_ / name), 0) << name;
       // The next one removes whatever was left.
       write_step(folder_.path(), 5, kNew);
       EXPECT_EQ(opened(folder_.path()), 5 + kNew);
