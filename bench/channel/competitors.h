@@ -28,10 +28,6 @@
 
 namespace headrace::bench {
 
-// The channel for one sender and one receiver.
-template <typename T>
-using PairChannel = SpscChannel<T>;
-
 template <typename Channel, std::size_t N>
 class HeadraceQueue {
  public:
@@ -57,13 +53,13 @@ class HeadraceQueue {
 };
 
 template <typename T, std::size_t N>
-struct Headrace : HeadraceQueue<PairChannel<T>, N> {
-  static constexpr const char* name = "Headrace";
+struct HeadraceSpsc : HeadraceQueue<SpscChannel<T>, N> {
+  static constexpr const char* name = "Headrace SpscChannel";
 };
 
 template <typename T, std::size_t N>
-struct HeadraceShared : HeadraceQueue<BoundedChannel<T>, N> {
-  static constexpr const char* name = "Headrace, many senders and receivers";
+struct HeadraceBounded : HeadraceQueue<BoundedChannel<T>, N> {
+  static constexpr const char* name = "Headrace BoundedChannel";
 };
 
 template <typename T, std::size_t N>

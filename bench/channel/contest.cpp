@@ -1,6 +1,7 @@
 #include "contest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -48,7 +49,8 @@ class Gate {
     }
     fail(ErrorCode::resource,
          "cores {} and {}: a cache line's round trip takes {:.0f} ns, outside the gate of {} to {} "
-         "ns: they share one physical core or something else runs there; wait, or set --gate",
+         "ns: below it they share one physical core, above it other work disturbs them; wait, or "
+         "set --gate to what this machine has",
          options_.cores[0], options_.cores[1], floor_ns_, options_.floor_low_ns,
          options_.floor_high_ns);
   }
@@ -144,15 +146,18 @@ std::string figure(double value) {
   return fmt::format("{:.{}f}", value, value >= 10 ? 1 : value >= 1 ? 2 : 3);
 }
 
-std::string cell(const Table& table, const Result& result) {
+// `ideal_seconds`: 0 where the table has no ideal.
+std::string cell(const Table& table, const Result& result, double ideal_seconds) {
   double low = shown(table.unit, result.least_seconds);
   double high = shown(table.unit, result.most_seconds);
   if (low > high) std::swap(low, high);
   std::string text =
       fmt::format("{}{} ({} to {})", figure(shown(table.unit, result.median_seconds)), result.mark,
                   figure(low), figure(high));
+  if (ideal_seconds > 0)
+    text += fmt::format(", {:+.1f} %", 100 * (result.median_seconds / ideal_seconds - 1));
   if (table.show_usage)
-    text += fmt::format(" {:.2f} cores, {:.4f} sleeps", result.cores_busy, result.sleeps_per_item);
+    text += fmt::format(", {:.2f} cores, {:.4f} sleeps", result.cores_busy, result.sleeps_per_item);
   return text;
 }
 
@@ -170,6 +175,14 @@ std::vector<std::size_t> with_role(const std::vector<Result>& results, Role role
   return found;
 }
 
+// What no pipeline can beat; 0 without a baseline.
+double ideal_seconds(const Table& table, const std::vector<Result>& results) {
+  double seconds = 0;
+  for (const std::size_t i : with_role(results, Role::baseline))
+    seconds = results[i].median_seconds / table.baseline_cores;
+  return seconds;
+}
+
 void print_rows(const Table& table, const std::vector<std::vector<Result>>& columns) {
   const auto row = [&](const std::string& name, const auto& cell_of) {
     std::string line = fmt::format("| {} |", name);
@@ -178,35 +191,35 @@ void print_rows(const Table& table, const std::vector<std::vector<Result>>& colu
   };
   const std::vector<Result>& first = columns.front();
   for (std::size_t i = 0; i < first.size(); ++i)
-    row(first[i].name, [&](const auto& results) { return cell(table, results[i]); });
+    row(first[i].name, [&](const auto& results) {
+      const bool baseline = results[i].role == Role::baseline;
+      return cell(table, results[i], baseline ? 0 : ideal_seconds(table, results));
+    });
 
   const auto rivals = with_role(first, Role::rival);
+  if (rivals.empty()) return;
   for (const std::size_t own : with_role(first, Role::ours)) {
     const auto speed_over = [own](const auto& results, const Result& rival) {
-      return rival.median_seconds / results[own].median_seconds;
+      return fmt::format("{:.2f}", rival.median_seconds / results[own].median_seconds);
     };
     if (table.ratio_to_each_rival) {
-      for (const std::size_t rival : rivals)
-        row(fmt::format("**{}: speed over {}**", first[own].name, first[rival].name),
-            [&](const auto& results) {
-              return fmt::format("**{:.2f}**", speed_over(results, results[rival]));
-            });
-    } else if (!rivals.empty()) {
-      row(fmt::format("**{}: speed over the fastest rival**", first[own].name),
+      std::vector<std::string> names;
+      for (const std::size_t rival : rivals) names.push_back(first[rival].name);
+      row(fmt::format("**{}**, speed over {}", first[own].name, fmt::join(names, " / ")),
+          [&](const auto& results) {
+            std::vector<std::string> speeds;
+            for (const std::size_t rival : rivals)
+              speeds.push_back(speed_over(results, results[rival]));
+            return fmt::format("**{}**", fmt::join(speeds, " / "));
+          });
+    } else {
+      row(fmt::format("**{}**, speed over the fastest rival", first[own].name),
           [&](const auto& results) {
             const Result& rival = fastest_rival(results);
-            return fmt::format("**{:.2f}** {}", speed_over(results, rival), rival.name);
+            return fmt::format("**{}** {}", speed_over(results, rival), rival.name);
           });
     }
   }
-  for (const std::size_t baseline : with_role(first, Role::baseline))
-    for (std::size_t i = 0; i < first.size(); ++i)
-      if (i != baseline)
-        row(first[i].name + ": over the ideal", [&](const auto& results) {
-          const double ideal = results[baseline].median_seconds / table.baseline_cores;
-          return fmt::format("{:+.1f} %", 100 * (results[i].median_seconds / ideal - 1));
-        });
-  fmt::print("\n");
 }
 
 }  // namespace
@@ -228,6 +241,7 @@ void measure_and_print(const Table& table, const Options& options) {
              table.unit == Unit::nanoseconds ? "ns" : "Million items a second", gate.describe(),
              head, rule);
   print_rows(table, columns);
+  fmt::print("\n");
   std::fflush(stdout);
 }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <span>
 #include <thread>
 
 #include "headrace/error.h"
@@ -25,20 +26,19 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-rusage process_usage() {
+double process_sleeps() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return usage;
-}
-
-double cpu_seconds(const rusage& usage) {
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return static_cast<double>(usage.ru_nvcsw);
 }
 
 }  // namespace
+
+double process_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -48,7 +48,11 @@ double median(std::vector<double> values) {
 
 Options parse_options(int argc, char** argv, const std::string& what) {
   Options options;
-  for (int i = 0; i < argc; ++i) options.command += (i == 0 ? "" : " ") + std::string(argv[i]);
+  for (const std::string argument : std::span(argv, static_cast<std::size_t>(argc))) {
+    const char* quote = argument.find(' ') == std::string::npos ? "" : "'";
+    const char* blank = options.command.empty() ? "" : " ";
+    options.command += fmt::format("{}{}{}{}", blank, quote, argument, quote);
+  }
   CLI::App app(what);
   std::vector<double> gate = {options.floor_low_ns, options.floor_high_ns};
   app.add_option("--cores", options.cores, "the two cores to run on")
@@ -69,8 +73,7 @@ Options parse_options(int argc, char** argv, const std::string& what) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    if (status == 0) std::exit(0);
+    if (error.get_exit_code() == 0) std::exit(app.exit(error));  // --help
     fail(ErrorCode::usage, "{}", error.what());
   }
   options.floor_low_ns = gate[0];
@@ -86,7 +89,7 @@ Options parse_options(int argc, char** argv, const std::string& what) {
 Usage run_together(const std::vector<Body>& bodies) {
   std::vector<Clock::time_point> starts(bodies.size()), ends(bodies.size());
   std::atomic<std::size_t> ready{0};
-  const rusage before = process_usage();
+  const double cpu_before = process_cpu_seconds(), sleeps_before = process_sleeps();
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < bodies.size(); ++i)
@@ -99,11 +102,9 @@ Usage run_together(const std::vector<Body>& bodies) {
         ends[i] = Clock::now();
       });
   }
-  const rusage after = process_usage();
   return {seconds_between(*std::min_element(starts.begin(), starts.end()),
                           *std::max_element(ends.begin(), ends.end())),
-          cpu_seconds(after) - cpu_seconds(before),
-          static_cast<double>(after.ru_nvcsw - before.ru_nvcsw)};
+          process_cpu_seconds() - cpu_before, process_sleeps() - sleeps_before};
 }
 
 // The median of short batches: a batch in which a thread lost its core does not count.

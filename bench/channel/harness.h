@@ -41,6 +41,7 @@ struct Body {
 // Runs each body in a thread of its own; all start together. A body must not throw.
 Usage run_together(const std::vector<Body>& bodies);
 
+double process_cpu_seconds();
 double median(std::vector<double> values);  // not empty
 
 // Nanoseconds a round trip of one cache line takes between two cores.

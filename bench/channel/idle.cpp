@@ -5,13 +5,13 @@
 
 #include <charconv>
 #include <chrono>
-#include <ctime>
 #include <memory>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "harness.h"
 #include "headrace/channel.h"
 
 namespace headrace::bench {
@@ -19,12 +19,6 @@ namespace {
 
 constexpr int stages = 4;
 constexpr double most_share = 0.01;
-
-double process_cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 // The share of a core that the process uses, a tenth of a second after all threads have blocked.
 double idle_share(double seconds) {

@@ -55,7 +55,7 @@ Column column(const Options& options, bool split) {
   };
   using T = std::uint64_t;
   return {fmt::format("{}, capacity {}", split ? "split" : "shared", N),
-          {entrant(std::type_identity<HeadraceShared<T, N>>{}, Role::ours),
+          {entrant(std::type_identity<HeadraceBounded<T, N>>{}, Role::ours),
            entrant(std::type_identity<OneTbb<T, N>>{}, Role::rival),
            entrant(std::type_identity<MutexQueue<T, N>>{}, Role::rival),
            entrant(std::type_identity<MoodycamelConcurrent<T, N>>{}, Role::reference)}};

@@ -2,7 +2,7 @@
 // of 1 us and 10 us of work. usage: bench_channel_pipeline [--help]
 //
 // Nothing can be faster than max(sum of the stages / cores, longest stage), here half of what one
-// thread needs without a queue; the rows "over the ideal" say how far each is above that.
+// thread needs without a queue; the percentage is how far the median is above that.
 // Taskflow takes part where the build was given -DTASKFLOW_INCLUDE=DIR.
 #include <fmt/format.h>
 #include <oneapi/tbb/global_control.h>
@@ -173,8 +173,8 @@ Column column(const Options& options, const std::string& name, double seconds_a_
                      return thread_per_stage<Queue>(run_options, pinned, run_stage, items);
                    });
   };
-  const std::type_identity<Headrace<std::uint64_t, 16>> short_queue;
-  const std::type_identity<Headrace<std::uint64_t, 1024>> long_queue;
+  const std::type_identity<HeadraceSpsc<std::uint64_t, 16>> short_queue;
+  const std::type_identity<HeadraceSpsc<std::uint64_t, 1024>> long_queue;
   return {name,
           {entrant("one thread, no queue", Role::baseline, one_thread),
            threads(short_queue, "Headrace, capacity 16", Role::ours, false),

@@ -34,7 +34,8 @@ std::vector<Entrant> spinning(const Options& options) {
   const auto spin = [&]<typename Queue>(std::type_identity<Queue>, Role role) {
     return entrant<Queue, T, measure, SpinBare, SpinPause>(role, options);
   };
-  return {spin(std::type_identity<Headrace<T, N>>{}, Role::ours),
+  return {spin(std::type_identity<HeadraceSpsc<T, N>>{}, Role::ours),
+          spin(std::type_identity<HeadraceBounded<T, N>>{}, Role::reference),
           spin(std::type_identity<BoostFixed<T, N>>{}, Role::rival),
           spin(std::type_identity<BoostDynamic<T, N>>{}, Role::rival),
           spin(std::type_identity<MoodycamelReaderWriter<T, N>>{}, Role::rival),
@@ -50,7 +51,8 @@ std::vector<Entrant> blocking(const Options& options) {
   const auto block = [&]<typename Queue>(std::type_identity<Queue>, Role role) {
     return entrant<Queue, T, measure, Block>(role, options);
   };
-  return {block(std::type_identity<Headrace<T, N>>{}, Role::ours),
+  return {block(std::type_identity<HeadraceSpsc<T, N>>{}, Role::ours),
+          block(std::type_identity<HeadraceBounded<T, N>>{}, Role::reference),
           block(std::type_identity<MoodycamelCircular<T, N>>{}, Role::rival),
           block(std::type_identity<MoodycamelBlockingReaderWriter<T, N>>{}, Role::rival),
           block(std::type_identity<OneTbb<T, N>>{}, Role::rival),
