@@ -10,6 +10,14 @@
 
 namespace headrace {
 
+// What the file system says of a file: as long as all of it is the same, nobody wrote to the file.
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0, size = 0;
+  std::int64_t changed_ns = 0;  // st_ctim: not to be set back, as the time of modification is
+
+  bool operator==(const FileStamp&) const = default;
+};
+
 // One file, immutable while it stands in a manifest.
 struct ManifestFile {
   std::string path;      // as opened
@@ -18,8 +26,12 @@ struct ManifestFile {
   std::string sha256;  // of the whole file up to 1 GiB; above, "sampled:" and a hash of size, ends
                        // and samples
   std::string full_sha256;  // above 1 GiB and only when asked for: of the whole file
+  FileStamp stamp;          // when it was hashed, in this process; no part of its identity or JSON
 
-  bool operator==(const ManifestFile&) const = default;
+  bool operator==(const ManifestFile& other) const {
+    return path == other.path && relative == other.relative && size == other.size &&
+           sha256 == other.sha256 && full_sha256 == other.full_sha256;
+  }
 };
 
 struct Manifest {

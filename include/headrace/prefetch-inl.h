@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -136,7 +137,12 @@ template <Positioned Batch>
 bool Prefetch<Batch>::fill_reserve(const std::stop_token& stop) {
   if (reserve_) return true;
   if (options_.workers == 0 && !ready_.closed()) step();
-  if (ready_.receive(reserve_, stop) == Status::stopped)
+  // Whoever waits here waits for a source that works, not for another stage: the wait begins anew
+  // before a watchdog could take it for a deadlock.
+  Status status = Status::timed_out;
+  while (status == Status::timed_out)
+    status = ready_.receive_for(std::chrono::milliseconds(100), reserve_, stop);
+  if (status == Status::stopped)
     fail(ErrorCode::cancelled, "{}: stopped while waiting for a batch", options_.name);
   return reserve_ != nullptr;
 }

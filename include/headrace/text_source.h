@@ -45,7 +45,8 @@ struct TokenBatch {
 struct TextCounts {
   // Of the manifest.
   std::uint64_t files = 0, held_out_files = 0, bytes = 0, pieces = 0;
-  // Of what was read since construction; a window that is read again counts again.
+  // Of the windows that rows were served from since construction; one that is read again counts
+  // again.
   std::uint64_t invalid_utf8_bytes = 0;  // kept as they are
   std::uint64_t plain_json_lines = 0;    // .jsonl lines without a "text": taken as plain text
   std::uint64_t dropped_rows = 0, dropped_tokens = 0;  // ends of documents too short for an anchor
@@ -56,17 +57,23 @@ struct TextCounts {
 // Files are cut into pieces at line ends: 64 KiB each, up to 1 MiB where a line is that long;
 // longer lines are cut between characters. Each line of a .jsonl file is a document (its "text"),
 // any other piece is one. An epoch is a permutation of the pieces. A window, its next 64 pieces or
-// 4 MiB, is read and tokenised when its first row is due, in the caller's thread, and its rows are
-// shuffled; so memory is bounded whatever the files' sizes. Batches run on over windows and epochs.
+// 4 MiB, is read, tokenised and its rows shuffled, by TextOptions::workers threads ahead or, with
+// none, when its first row is due. At most workers + 1 windows are held, 4 bytes a token and 16 a
+// row: so memory is bounded whatever the files' sizes. Batches run on over windows and epochs.
 //
 // Position: `epoch`, `shard` (index of the window's first piece in the epoch's order), `row` (in
-// the window), `rng_counter` (rows served in the run; keys the anchors of a row), `manifest`;
-// carry_tokens is 0, since no row continues another's document. Batches after a position are
-// determined by it, the manifest, length, anchors, seed and tokenizer; the number of rows a batch
-// may change. Files appended to the manifest join at the next epoch. When next() throws, the
-// position stays before the batch.
+// the window), `rng_counter` (rows served in the run; keys the anchors of a row), `manifest`.
+// Batches after a position are determined by it, the manifest, length, anchors, seed and tokenizer;
+// the number of rows a batch and that of workers may change. Files appended to the manifest join at
+// the next epoch.
 //
-// Not thread-safe: one producer, behind a Prefetch.
+// A file that cannot be read, or that is not what the manifest says, also one that is changed while
+// it is trained on, is Error(bad_input) with its name. It is thrown by the next() whose batch would
+// have a row of its window. When next() throws, the position stays before the batch, so that with
+// the file back a later next() goes on.
+//
+// One thread calls. The workers' threads start with the first next(), with the priority and cores of
+// the thread that called it, and have ended when seek() returns or the source is gone.
 class TextSource {
  public:
   TextSource(Manifest manifest, TextOptions options, Encode encode);

@@ -34,11 +34,11 @@ std::vector<Piece> in_turn(const Manifest& manifest, std::uint64_t seed) {
 }
 
 // The prefixes that a piece can give, at multiples of `length` tokens, in random order.
-std::vector<Tokens> prefixes_of(const Manifest& manifest, const Piece& piece, const Encode& encode,
+std::vector<Tokens> prefixes_of(VerifiedFiles& files, const Piece& piece, const Encode& encode,
                                 std::size_t length, std::uint64_t seed) {
   std::vector<Tokens> prefixes;
   PieceCounts ignored;
-  for_each_document(manifest, piece, ignored, [&](std::string_view document) {
+  for_each_document(files, piece, ignored, [&](std::string_view document) {
     const Tokens ids = encode(document);
     for (auto begin = ids.begin(); ids.end() - begin >= 2 * static_cast<std::ptrdiff_t>(length);
          begin += length)
@@ -55,9 +55,10 @@ std::vector<Tokens> held_out_prefixes(const Manifest& manifest, const Encode& en
   if (length == 0) return {};
   std::vector<std::vector<Tokens>>
       sources;  // pieces that give a prefix: no more of them than prefixes wanted
+  VerifiedFiles files(manifest);
   for (const Piece& piece : in_turn(manifest, seed)) {
     if (sources.size() == count) break;
-    auto prefixes = prefixes_of(manifest, piece, encode, length, seed);
+    auto prefixes = prefixes_of(files, piece, encode, length, seed);
     if (!prefixes.empty()) sources.push_back(std::move(prefixes));
   }
   std::vector<Tokens> chosen;

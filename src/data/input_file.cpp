@@ -24,6 +24,16 @@ InputFile::~InputFile() {
   ::close(descriptor_);
 }
 
+FileStamp InputFile::stamp() const {
+  struct stat now;
+  if (::fstat(descriptor_, &now) != 0)
+    fail(ErrorCode::io, "{}: fstat failed: {}", path_, std::strerror(errno));
+  return {.device = now.st_dev,
+          .inode = now.st_ino,
+          .size = static_cast<std::uint64_t>(now.st_size),
+          .changed_ns = now.st_ctim.tv_sec * std::int64_t{1'000'000'000} + now.st_ctim.tv_nsec};
+}
+
 void InputFile::read(std::uint64_t offset, std::uint64_t length, std::string& bytes) const {
   bytes.resize(length);
   for (std::uint64_t done = 0; done < length;) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "headrace/manifest.h"
+
 namespace headrace {
 
 class InputFile {
@@ -21,6 +23,7 @@ class InputFile {
   std::uint64_t size() const { return static_cast<std::uint64_t>(status_.st_size); }
   bool is_regular() const { return S_ISREG(status_.st_mode); }
   std::pair<dev_t, ino_t> identity() const { return {status_.st_dev, status_.st_ino}; }
+  FileStamp stamp() const;  // as it is now; size() is that of when it was opened
 
   // Reads exactly `length` bytes into `bytes`. Error(io) where the system refuses; Error(bad_input)
   // where the file ends earlier: it was cut after it had been measured.

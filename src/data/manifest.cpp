@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "data/fingerprint.h"
 #include "headrace/error.h"
 #include "headrace/sha256.h"
 
@@ -22,11 +23,6 @@ std::multimap<std::string, const ManifestFile*> by_name(const Manifest& now) {
   std::multimap<std::string, const ManifestFile*> files;
   for (const ManifestFile& file : now.files) files.emplace(file.relative, &file);
   return files;
-}
-
-bool same_bytes(const ManifestFile& a, const ManifestFile& b) {
-  const bool both_full = !a.full_sha256.empty() && !b.full_sha256.empty();
-  return a.size == b.size && a.sha256 == b.sha256 && (!both_full || a.full_sha256 == b.full_sha256);
 }
 
 }  // namespace
@@ -56,12 +52,7 @@ Manifest append(const Manifest& old, const Manifest& now) {
            "{}: was removed since the run began; put it back, or start a new run", file.path);
     const ManifestFile& found = *it->second;
     while (it != end && !same_bytes(file, *it->second)) ++it;
-    if (it == end)
-      fail(ErrorCode::bad_input,
-           "{}: was changed since the run began ({} bytes, sha256 {}; it had {} bytes, sha256 {}); "
-           "restore it, "
-           "or start a new run",
-           found.path, found.size, found.sha256, file.size, file.sha256);
+    if (it == end) refuse_changed(file, found);
     result.files.push_back(*it->second);
     unmatched.erase(it);
   }

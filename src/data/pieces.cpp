@@ -42,13 +42,13 @@ std::vector<Piece> cut(const Manifest& manifest) {
   std::vector<Piece> pieces;
   std::string block;
   for (std::uint32_t i = 0; i < manifest.files.size(); ++i) {
-    const auto& [path, relative, size, sha256, full_sha256] = manifest.files[i];
+    const std::uint64_t size = manifest.files[i].size;
     if (size == 0) continue;
     if (size <= kPieceBytes) {
       pieces.push_back({.file = i, .length = static_cast<std::uint32_t>(size), .offset = 0});
       continue;
     }
-    const InputFile file(path);
+    const InputFile file(manifest.files[i].path);
     for (std::uint64_t offset = 0; offset < size; offset += pieces.back().length) {
       const auto length = static_cast<std::uint32_t>(piece_length(file, size, offset, block));
       pieces.push_back({.file = i, .length = length, .offset = offset});
@@ -57,13 +57,12 @@ std::vector<Piece> cut(const Manifest& manifest) {
   return pieces;
 }
 
-void for_each_document(const Manifest& manifest, const Piece& piece, PieceCounts& counts,
+void for_each_document(VerifiedFiles& files, const Piece& piece, PieceCounts& counts,
                        const std::function<void(std::string_view)>& use) {
-  const ManifestFile& entry = manifest.files[piece.file];
   std::string bytes;
-  InputFile(entry.path).read(piece.offset, piece.length, bytes);
+  files.read(piece.file, piece.offset, piece.length, bytes);
   counts.invalid_utf8_bytes += invalid_utf8_bytes(bytes);
-  if (!entry.relative.ends_with(".jsonl")) return use(bytes);
+  if (!files.manifest().files[piece.file].relative.ends_with(".jsonl")) return use(bytes);
 
   for (std::string_view rest = bytes; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));

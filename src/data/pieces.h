@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/verified_files.h"
 #include "headrace/manifest.h"
 
 namespace headrace {
@@ -31,9 +32,8 @@ struct PieceCounts {
 
 // Reads a piece and calls `use` for each document in it. In a .jsonl file a document is the "text"
 // of a line, or the line itself where it is no JSON object with such a string (blank lines are
-// none); in any other file it is the piece. Error(bad_input) where the file is shorter than the
-// manifest says.
-void for_each_document(const Manifest& manifest, const Piece& piece, PieceCounts& counts,
+// none); in any other file it is the piece. Errors as those of VerifiedFiles::read.
+void for_each_document(VerifiedFiles& files, const Piece& piece, PieceCounts& counts,
                        const std::function<void(std::string_view)>& use);
 
 }  // namespace headrace

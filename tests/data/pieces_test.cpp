@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "data/fingerprint.h"
 #include "data/random_text.h"
 #include "data/utf8.h"
 #include "temporary_folder.h"
@@ -54,13 +55,15 @@ struct OneFile {
 
   OneFile(const std::string& name, const std::string& bytes) {
     folder.write(name, bytes);
-    manifest.files = {{.path = folder / name, .relative = name, .size = bytes.size()}};
+    manifest.files = {{.path = folder / name, .relative = name}};
+    fingerprint(InputFile(folder / name), /*verify_full=*/false, manifest.files[0]);
     pieces = cut(manifest);
   }
   std::vector<std::string> documents(PieceCounts& counts) const {
     std::vector<std::string> result;
+    VerifiedFiles files(manifest);
     for (const Piece& piece : pieces)
-      for_each_document(manifest, piece, counts,
+      for_each_document(files, piece, counts,
                         [&](std::string_view document) { result.emplace_back(document); });
     return result;
   }

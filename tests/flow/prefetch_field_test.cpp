@@ -6,14 +6,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <semaphore>
 #include <set>
+#include <thread>
 
 #include "flow/prefetch_harness.h"
 #include "headrace/prefetch.h"
+#include "headrace/thread.h"
 
 namespace headrace {
 namespace {
@@ -127,7 +130,7 @@ TEST(PrefetchField, AFailingReserveCommitsNothingAndIsNotServed) {
 
 // moonbitlang/async#448: an item was delivered, then its reader cancelled, and the item lost.
 TEST(PrefetchField, ACancelledWaitLosesNothing) {
-  std::binary_semaphore go_on(0);
+  std::counting_semaphore<> go_on(0);
   Prefetch<Number> batches([&, made = std::uint64_t{0}](Number& number) mutable {
     go_on.acquire();
     number.value = made++;
@@ -180,6 +183,26 @@ TEST(PrefetchField, ASourceThatWaitsIsStopped) {
     return never.wait(lock, stop, [] { return false; });
   });
   waits.acquire();
+}
+
+// A stage that waits for a batch which takes long to make is not stuck: a watchdog sees its wait begin
+// anew.
+TEST(PrefetchField, ALongBatchIsNoDeadlock) {
+  std::counting_semaphore<> made(0);
+  Prefetch<Number> batches([&](Number&) {
+    made.acquire();
+    return true;
+  });
+  ThreadWait wait;
+  std::jthread consumer([&] {
+    wait.install();
+    batches.prime();
+  });
+  const auto begun = [&] { return wait.snapshot().changes; };
+  while (begun() < 5) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  made.release();
+  consumer.join();
+  made.release();  // for the batch that is made ahead: the destructor waits for it
 }
 
 // grain#851 took ten times a batch's time to hand it over. A batch here is not even movable: it
