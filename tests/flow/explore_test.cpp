@@ -187,6 +187,16 @@ TEST_F(Explore, LeaksEndlessLoopsAndUseAfterDestructionAreFailures) {
             }),
             "no end after 5000 steps");
   EXPECT_THAT(failure_of([](Model& model) {
+                ModelSync::Atomic<bool> flag(false);
+                model.thread("waiter", [&] {
+                  while (!flag.load()) {
+                  }
+                });
+                model.thread("setter", [&] { flag.store(true); });
+                model.run();
+              }),
+              testing::EndsWith("it waits without sleeping"));
+  EXPECT_THAT(failure_of([](Model& model) {
                 std::optional<ModelSync::Parker> parker(std::in_place);
                 model.thread("waker", [&] { parker->unpark(); });
                 model.thread("sleeper", [&] { parker.reset(); });

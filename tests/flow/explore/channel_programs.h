@@ -35,6 +35,10 @@ class Pipe {
     return send_each(sender, count,
                      [&](Item& item) { return channel.send(std::move(item), bytes, stop); });
   }
+  Status try_send(int sender, std::uint64_t bytes) {
+    return send_each(sender, 1,
+                     [&](Item& item) { return channel.try_send(std::move(item), bytes); });
+  }
   Status send_for(int sender, int count) {
     return send_each(sender, count,
                      [&](Item& item) { return channel.send_for(kHour, std::move(item)); });
@@ -147,9 +151,9 @@ Program transfer(int senders, int each, std::vector<int> receivers, ChannelLimit
   };
 }
 
-// Somebody closes while one sends two items and another receives until the end.
+// Somebody closes while one sends `count` items and another receives until the end.
 template <template <typename, typename> class Ring>
-Program close_while_busy(bool with_error, ChannelLimits limits) {
+Program close_while_busy(int count, bool with_error, ChannelLimits limits) {
   return [=](Model& model) {
     Pipe<Ring> pipe(model, limits);
     const auto error = std::make_exception_ptr(Error(ErrorCode::io, "disk gone"));
@@ -165,8 +169,8 @@ Program close_while_busy(bool with_error, ChannelLimits limits) {
     };
     bool drained = false;
     model.thread("closer", [&] { with_error ? pipe.channel.close(error) : pipe.channel.close(); });
-    model.thread("sender", [&] { ends([&] { return pipe.send(1, 2); }); });
-    model.thread("receiver", [&] { drained = ends([&] { return pipe.receive(0, 3); }); });
+    model.thread("sender", [&] { ends([&] { return pipe.send(1, count); }); });
+    model.thread("receiver", [&] { drained = ends([&] { return pipe.receive(0, count + 1); }); });
     model.run();
     pipe.settle();
     model.require(drained, "the receiver did not hear of the end");
@@ -188,6 +192,23 @@ Program close_wakes_all(bool senders, ChannelLimits limits) {
     model.thread("closer", [&] { pipe.channel.close(); });
     model.run();
     pipe.settle();
+  };
+}
+
+// Two receivers share what a sender got in before a close, and both hear of the end.
+template <template <typename, typename> class Ring>
+Program close_ends_two_receivers(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    for (int r = 1; r <= 2; ++r)
+      model.thread("receiver" + std::to_string(r), [&, r] {
+        model.require(pipe.receive(r, 2) == Status::closed, "the receiver did not hear of the end");
+      });
+    model.thread("sender", [&] { pipe.send(1, 1); });
+    model.thread("closer", [&] { pipe.channel.close(); });
+    model.run();
+    pipe.settle();
+    model.require(pipe.inside() == 0, "the receivers left an item behind");
   };
 }
 
@@ -288,6 +309,20 @@ Program byte_bound(std::uint64_t first, std::uint64_t second, ChannelLimits limi
         model.require(pipe.channel.bytes() <= limits.bytes, "more bytes than the bound");
       }
     });
+    model.run();
+    pipe.settle();
+  };
+}
+
+// A sender that gives up may have held the bytes that another one waits for.
+template <template <typename, typename> class Ring>
+Program bytes_held_for_a_moment(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    model.thread("trier", [&] { pipe.try_send(1, limits.bytes - 1); });
+    model.thread("small", [&] { pipe.send(2, 1, 1); });
+    model.thread("medium", [&] { pipe.send(3, 1, 2); });
+    model.thread("receiver", [&] { pipe.receive(0, 2); });
     model.run();
     pipe.settle();
   };

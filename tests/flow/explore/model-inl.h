@@ -33,7 +33,7 @@ inline void Model::end_stores_to(const Object& object) {
 
 inline void Model::thread(std::string name, std::function<void()> body) {
   if (threads_.size() == kThreads) throw std::logic_error("too many threads for the model");
-  threads_.push_back({std::move(name), std::move(body), {}, {}, false, 0, false});
+  threads_.push_back({std::move(name), std::move(body), {}, {}, false, false, false});
 }
 
 inline void Model::run() {
@@ -99,18 +99,22 @@ inline void Model::schedule() {
       drain(actor - kThreads);
       continue;
     }
-    for (unsigned t = 0; t < threads_.size(); ++t)
-      if (t != actor && threads_[t].rest != 0) --threads_[t].rest;
+    for (Thread& thread : threads_) thread.rests = false;
     if (in_thread()) threads_[from].held = !threads_[from].buffer.empty();
     in_a_row_ = actor == from ? in_a_row_ + 1 : 0;
-    if (in_a_row_ >= kPatience) {
-      threads_[actor].rest = kRest;
-      in_a_row_ = 0;
-    }
+    if (in_a_row_ >= kPatience && others_are_ready())
+      fail(fmt::format("{} goes on for {} steps while others could: it waits without sleeping",
+                       threads_[from].name, in_a_row_));
     running_ = actor;
     if (actor != from) here.switch_to(fibers_[actor]);
     return;
   }
+}
+
+inline bool Model::others_are_ready() const {
+  for (unsigned t = 0; t < threads_.size(); ++t)
+    if (t != running_ && ready(threads_[t])) return true;
+  return false;
 }
 
 // What costs nothing while the running thread can go on: the store that it just made becomes
@@ -121,7 +125,7 @@ inline bool Model::ordinary_option() {
   const Thread& self = threads_[running_];
   if (!self.buffer.empty() && !self.held)
     offer(kThreads + running_, true);
-  else if (ready(self) && self.rest == 0)
+  else if (ready(self) && !self.rests)
     offer(running_, true);
   return !options_.empty();
 }
@@ -130,11 +134,10 @@ inline bool Model::ordinary_option() {
 // nothing.
 inline void Model::list_options() {
   const bool fresh_store = ordinary_option() && options_.front().actor >= kThreads;
-  const auto resting = [this](unsigned t) { return threads_[t].rest != 0; };
-  if (fresh_store && ready(threads_[running_]) && !resting(running_)) offer(running_, false);
+  if (fresh_store && ready(threads_[running_]) && !threads_[running_].rests) offer(running_, false);
   const bool preempts = !options_.empty();
   for (unsigned t = 0; t < threads_.size(); ++t) {
-    if (t != running_ && ready(threads_[t]) && !resting(t)) offer(t, !preempts);
+    if (t != running_ && ready(threads_[t]) && !threads_[t].rests) offer(t, !preempts);
   }
   for (unsigned t = 0; t < threads_.size(); ++t)
     if (!threads_[t].buffer.empty() && !(fresh_store && t == running_))

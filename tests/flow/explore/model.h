@@ -100,7 +100,7 @@ class Model final : public Steps {
   const Settings& settings() const { return settings_; }
   unsigned choose(unsigned count);
   // The calling thread has nothing to do but wait: others go first.
-  void yield() { threads_[running_].rest = 1; }
+  void yield() { threads_[running_].rests = true; }
 
   std::uint64_t load(const Cell& cell, const Where& where);
   std::uint64_t peek(const Cell& cell) const { return cell.value_; }  // of memory, without a step
@@ -134,9 +134,8 @@ class Model final : public Steps {
  private:
   friend class Object;
   static constexpr unsigned kNobody = ~0u;
-  // A thread that takes so many steps in a row while others could go on may wait for them in a loop.
-  // It then has to rest for some of theirs.
-  static constexpr unsigned kPatience = 200, kRest = 50;
+  // No thread needs so many steps in a row for what programs let it do.
+  static constexpr unsigned kPatience = 200;
   static constexpr std::uint32_t kDead = ~0u;
 
   // What a step touches: one object (load, plain, barrier), its thread's own buffer, everything.
@@ -159,8 +158,8 @@ class Model final : public Steps {
     std::function<void()> body;
     Pending pending;
     std::vector<Stored> buffer;
-    bool held = false;  // the buffer is not emptied at once
-    unsigned rest = 0;  // steps of others before it goes on, unless there are no others
+    bool held = false;   // the buffer is not emptied at once
+    bool rests = false;  // until another has taken a step, unless there is no other
     bool done = false;
   };
 
@@ -168,6 +167,7 @@ class Model final : public Steps {
   void pause(const Pending& pending);  // until it is this thread's turn to do it
   void schedule();                     // switches to whoever is next
   void list_options();
+  bool others_are_ready() const;
   bool ordinary_option();  // makes it the only one, if there is one
   void offer(unsigned actor, bool free) {
     options_.push_back({static_cast<Actor>(actor), static_cast<std::uint8_t>(free ? 0 : 1)});
