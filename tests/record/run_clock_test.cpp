@@ -87,6 +87,25 @@ TEST(RunClock, StaysWithTheClockForAnHourAndNeverGoesBack) {
   EXPECT_LT(stray.ns(), 300);
 }
 
+// No daemon slews by more than a twelfth.
+TEST(RunClock, NeverGoesBackHoweverHardTheClockIsSlewed) {
+  Machine::start();
+  const SimulatedClock clock;
+  Stray stray;
+  std::int64_t last = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    if (i % 500 == 0) Machine::clock_rate = 1 + Machine::uniform(-0.083, 0.083) / 2;
+    const auto before = static_cast<std::int64_t>(Machine::clock_ns);
+    const std::int64_t now = clock.now_ns();
+    stray.add(before, now, static_cast<std::int64_t>(Machine::clock_ns));
+    ASSERT_GE(now, last);
+    last = now;
+    Machine::pass(Machine::uniform(0, 200'000));
+  }
+  EXPECT_TRUE(clock.uses_counter());
+  EXPECT_LT(stray.ns(), 2 * 16'000'000 * 0.083);
+}
+
 TEST(RunClock, WithoutACounterToTrustItIsTheClock) {
   for (const bool invariant : {false, true}) {
     Machine::start();

@@ -268,6 +268,7 @@ TEST_F(FullDisk, DoesNotStopTheRunAndIsToldOnceAtItsEnd) {
   const Trace trace = read_trace(path_);
   EXPECT_TRUE(trace.cut_off);
   EXPECT_LT(trace.spans.size(), kSpans);
+  EXPECT_TRUE(folder_.read("trace.json").ends_with('}')) << "whole lines";
   expect_in_order(trace);
 }
 
