@@ -9,6 +9,9 @@
 //   const Name decode = recorder.name("decode");
 //   { SpanScope span(lane, {.stage = decode, .step = step}); work(); }
 //
+// Such a span costs at most 50 ns where a reading of the counter costs 15, and under 1 ns when the
+// lane is off (bench/record_bench.cpp).
+//
 // Times come from the CPU's cycle counter where its rate is invariant, kept in step with
 // CLOCK_MONOTONIC, else from that clock itself.
 #pragma once

@@ -27,7 +27,7 @@ void TraceStream::finish() {
   if (flush() && file_.end()) return;
   std::uint64_t missing = 0;
   const std::vector<const SpanRing*> rings = store_.rings();
-  for (std::size_t i = 0; i < rings.size(); ++i) missing += rings[i]->added() - next_[i];
+  for (std::size_t i = 0; i < next_.size(); ++i) missing += rings[i]->added() - next_[i];
   fail(ErrorCode::io, "{}: the trace is cut off, its last {} spans are missing: {}", path_, missing,
        file_.problem());
 }
