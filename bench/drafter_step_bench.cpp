@@ -71,16 +71,17 @@ int run(int repetitions) {
   const Parameters start = Drafter::random_parameters(config, 1);
   Drafter drafter(config, trainable_copy(start, torch::kBFloat16), embedding, embedding);
   const FlatLayout layout = flat_layout(start);
-  std::vector<float> weights(layout.elements), gradient(layout.elements);
+  std::vector<float> weights(layout.elements);
   flatten(layout, start, weights);
   Optimizer optimizer(layout, weights, {});
-  std::vector<GradientBucket> bucket(1, GradientBucket(layout));
+  GradientBuckets buckets(layout, 1);
+  buckets.attach(0, drafter.parameters());
   const DraftBatch batch{torch::randn({rows, length, 5 * s.hidden}).to(torch::kBFloat16),
                          torch::randint(s.vocab, {rows, length}, torch::kInt64),
                          torch::full({rows}, length, torch::kInt64),
                          torch::arange(anchors).mul(4).repeat({rows, 1})};
 
-  Timing forward, head, backward, collect, update, step, floor_body, floor_head;
+  Timing forward, head, backward, update, step, floor_body, floor_head;
   const std::int64_t slots = rows * anchors * config.block, context = rows * (4 * (anchors - 1));
   std::vector<std::function<void()>> body;
   products(context, 5 * s.hidden, s.hidden, false, body);
@@ -101,13 +102,13 @@ int run(int repetitions) {
       ObjectiveResult result;
       forward.time([&] { hidden = drafter.forward(batch); });
       head.time([&] { result = objective(hidden, batch, embedding, {.gamma = 4}); });
-      backward.time([&] { result.numerator.backward(); });
-      collect.time([&] {
-        bucket[0].collect(drafter.parameters(), result.denominator);
-        reduce(bucket, gradient);
+      backward.time([&] {
+        buckets.begin(0, result.denominator);
+        result.numerator.backward();
+        buckets.finish();
       });
       update.time([&] {
-        optimizer.step(gradient, 1e-3);
+        optimizer.step(buckets.gradient(), 1e-3);
         unflatten(layout, optimizer.weights(), drafter.parameters());
       });
     });
@@ -122,8 +123,7 @@ int run(int repetitions) {
   }
   forward.print("drafter forward");
   head.print("objective (head, both directions)");
-  backward.print("drafter backward");
-  collect.print("gradients to the bucket, reduce");
+  backward.print("drafter backward, buckets summed");
   update.print("AdamW, working copies");
   step.print("step");
   const double chunks = static_cast<double>(rows * anchors * (config.block - 1)) / 256;

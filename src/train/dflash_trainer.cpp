@@ -117,10 +117,9 @@ struct DflashTrainer::State {
   Optimizer optimizer;
   LearningRate rate;
   std::vector<Replica> replicas;
-  std::vector<GradientBucket> buckets;  // one a replica
+  GradientBuckets buckets;
   std::vector<std::int64_t> frequent;   // empty: the whole head
-  std::vector<float> gradient,
-      delayed_gradient;  // of this step; of the step before, with --grad-delay 1
+  std::vector<float> delayed_gradient;  // of the step before, with --grad-delay 1
   std::uint64_t total_steps = 0, tokens = 0;
   Position position;
   std::vector<StepLog> log;
@@ -138,21 +137,21 @@ DflashTrainer::DflashTrainer(const DflashSession& session, std::shared_ptr<const
       .target = std::move(target),
       .source = TextSource(session.manifest, session.text_options(), session.encode()),
       .optimizer =
-          Optimizer(std::move(layout), std::move(weights),
+          Optimizer(layout, std::move(weights),
                     {.weight_decay = o.weight_decay, .clip = o.clip, .rate_scale = kRateScale}),
-      .rate = {.peak = o.learning_rate, .decay = decay_of(o.decay), .warmup = o.warmup}});
+      .rate = {.peak = o.learning_rate, .decay = decay_of(o.decay), .warmup = o.warmup},
+      .buckets = GradientBuckets(std::move(layout), replicas)});
   State& s = *state_;
   s.head = s.target->head();
   const FlatLayout& flat = s.optimizer.layout();
-  s.gradient.resize(flat.elements);
   if (o.grad_delay > 0) s.delayed_gradient.resize(flat.elements);
   const torch::ScalarType type =
       session.precision == Precision::bf16 ? torch::kBFloat16 : torch::kFloat32;
   for (std::uint64_t r = 0; r < replicas; ++r) {
-    s.buckets.emplace_back(flat);
     s.replicas.push_back(
         {.drafter = std::make_unique<Drafter>(session.drafter, trainable_copy(start, type),
                                               s.target->embedding(), s.head)});
+    s.buckets.attach(r, s.replicas.back().drafter->parameters());
   }
   if (!session.resumed) return;
   const CheckpointFiles& files = *session.resumed;
@@ -200,8 +199,8 @@ void DflashTrainer::backward(std::uint64_t index, const FeatureBatch& item) {
     options.subset = &subset;
   }
   const ObjectiveResult result = objective(replica.drafter->forward(batch), batch, s.head, options);
+  s.buckets.begin(index, result.denominator);
   result.numerator.backward();
-  s.buckets[index].collect(replica.drafter->parameters(), result.denominator);
   replica.batch = item.batch;
   replica.loss = result.numerator.item<double>();
   replica.accepted = result.accepted;
@@ -210,16 +209,16 @@ void DflashTrainer::backward(std::uint64_t index, const FeatureBatch& item) {
 
 void DflashTrainer::update() {
   State& s = *state_;
-  const double denominator = reduce(s.buckets, s.gradient);
-  for (GradientBucket& bucket : s.buckets) bucket.clear();
+  const double denominator = s.buckets.finish();
+  std::vector<float>& gradient = s.buckets.gradient();
   s.rate.steps = s.total_steps;
   StepLog entry{.step = steps(), .learning_rate = s.rate.at(steps())};
   const bool delay = s.options.grad_delay > 0;
   // From here on the step is done or, where this throws, has not happened: a checkpoint is right
   // either way.
   entry.gradient_norm =
-      s.optimizer.step(delay ? s.delayed_gradient : s.gradient, entry.learning_rate);
-  if (delay) std::swap(s.gradient, s.delayed_gradient);
+      s.optimizer.step(delay ? s.delayed_gradient : gradient, entry.learning_rate);
+  if (delay) std::swap(gradient, s.delayed_gradient);
   Sha256 rows;
   for (Replica& replica : s.replicas) {
     const auto batch = std::exchange(replica.batch, nullptr);

@@ -10,6 +10,24 @@ namespace headrace {
 using std::int64_t;
 using namespace kernels;
 
+namespace {
+
+template <typename T>
+HEADRACE_INLINE void sum_scaled_of(std::span<const T* const> x, float factor,
+                                   std::span<float> out) {
+  // Pieces stay in the first cache while the terms are added.
+  constexpr std::size_t piece = 2048;
+  for (std::size_t begin = 0; begin < out.size(); begin += piece) {
+    const std::size_t n = std::min(piece, out.size() - begin);
+    float sum[piece] = {};
+    for (const T* term : x)
+      for (std::size_t i = 0; i < n; ++i) sum[i] += load(term[begin + i]);
+    for (std::size_t i = 0; i < n; ++i) out[begin + i] = sum[i] * factor;
+  }
+}
+
+}  // namespace
+
 HEADRACE_CLONES void adamw(const AdamWStep& step, const float* __restrict gradient, int64_t n,
                            float* __restrict weights, float* __restrict m, float* __restrict v) {
   const AdamWStep s = step;
@@ -36,15 +54,12 @@ HEADRACE_CLONES double sum_of_squares(const float* x, int64_t n) {
 
 HEADRACE_CLONES void sum_scaled(std::span<const float* const> x, float factor,
                                 std::span<float> out) {
-  // Pieces stay in the first cache while the terms are added.
-  constexpr std::size_t piece = 2048;
-  for (std::size_t begin = 0; begin < out.size(); begin += piece) {
-    const std::size_t n = std::min(piece, out.size() - begin);
-    float sum[piece] = {};
-    for (const float* term : x)
-      for (std::size_t i = 0; i < n; ++i) sum[i] += term[begin + i];
-    for (std::size_t i = 0; i < n; ++i) out[begin + i] = sum[i] * factor;
-  }
+  sum_scaled_of(x, factor, out);
+}
+
+HEADRACE_CLONES void sum_scaled(std::span<const Bf16* const> x, float factor,
+                                std::span<float> out) {
+  sum_scaled_of(x, factor, out);
 }
 
 }  // namespace headrace

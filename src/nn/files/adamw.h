@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "nn/files/cpu_kernels.h"
+
 namespace headrace {
 
 struct AdamWStep {
@@ -22,7 +24,8 @@ void adamw(const AdamWStep& step, const float* gradient, std::int64_t n, float* 
 // Sum of squares: fp32 within chunks of 4,096, fp64 over them, always in the same order.
 double sum_of_squares(const float* x, std::int64_t n);
 
-// out = (x[0] + x[1] + ...) * factor, each x of out's size; zero without any.
+// out = (x[0] + x[1] + ...) * factor in fp32, each x of out's size; zero without any.
 void sum_scaled(std::span<const float* const> x, float factor, std::span<float> out);
+void sum_scaled(std::span<const Bf16* const> x, float factor, std::span<float> out);
 
 }  // namespace headrace
