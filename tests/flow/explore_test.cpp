@@ -161,7 +161,8 @@ TEST_F(Explore, ADeadlockIsAFailureThatNamesWhoWaitsAndCanBeReplayed) {
   const Outcome outcome = explore(strategy, {}, kNoLimit, program);
   ASSERT_TRUE(outcome.failure);
   EXPECT_EQ(outcome.failure->what, "deadlock: ab locks #2; ba locks #1");
-  const auto again = replay(outcome.failure->choices, {}, program);
+  const auto choices = choices_of(choices_text(outcome.failure->choices));
+  const auto again = replay(choices, {}, program);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->schedule, outcome.failure->schedule);
 }

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <functional>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,15 +22,14 @@ using Program = std::function<void(Model&)>;
 struct Failure {
   std::string what;
   std::string schedule;               // a line a step
-  std::vector<std::uint8_t> choices;  // for Replay
+  std::vector<std::uint8_t> choices;  // for replay()
 };
 
 struct Outcome {
-  std::uint64_t interleavings =
-      0;                        // runs to the end, of which a depth-first search makes no two alike
-  std::uint64_t redundant = 0;  // runs that turned out to be like others
-  bool complete = false;        // nothing is left within the strategy's bound
-  double seconds = 0;           // of one core
+  std::uint64_t interleavings = 0;  // of a depth-first search: no two of them alike
+  std::uint64_t redundant = 0;      // runs that turned out to be like others, not counted above
+  bool complete = false;            // nothing is left within the strategy's bound
+  double seconds = 0;               // of one core
   std::optional<Failure> failure;
 
   std::string text() const;
@@ -44,6 +44,17 @@ inline std::string choices_text(const std::vector<std::uint8_t>& choices) {
     if (end - i > 1) text += fmt::format("*{}", end - i);
   }
   return text;
+}
+
+inline std::vector<std::uint8_t> choices_of(const std::string& text) {
+  std::vector<std::uint8_t> choices;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t star = part.find('*');
+    const int times = star == std::string::npos ? 1 : std::stoi(part.substr(star + 1));
+    choices.insert(choices.end(), times, static_cast<std::uint8_t>(std::stoi(part)));
+  }
+  return choices;
 }
 
 inline std::string Outcome::text() const {

@@ -89,9 +89,6 @@ class Model final : public Steps {
     if (!holds) fail(what);
   }
   [[noreturn]] void fail(const std::string& what);
-  void note(const char* what, std::uint64_t value = 0) {
-    if (in_thread()) record(static_cast<Actor>(running_), what, nullptr, value, {});
-  }
 
   // For the policy. Outside threads operations happen at once, without a step.
   static Model* current() { return current_; }
