@@ -25,6 +25,21 @@ Program transfer(int senders, int each, std::vector<int> receivers, ChannelLimit
   };
 }
 
+// Out of a full channel comes one item: one sender gets in, though items remain.
+template <template <typename, typename> class Ring>
+Program room_for_one(ChannelLimits limits) {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, limits);
+    const int capacity = static_cast<int>(limits.items);
+    pipe.send(2, capacity);
+    model.thread("sender", [&] { pipe.send(1, 1); });
+    model.thread("receiver", [&] { pipe.receive(0, 1); });
+    model.run();
+    pipe.settle();
+    model.require(pipe.inside() == capacity, "the channel is not full");
+  };
+}
+
 // Somebody closes while one sends `count` items and another receives until the end.
 template <template <typename, typename> class Ring>
 Program close_while_busy(int count, bool with_error, ChannelLimits limits) {
@@ -183,6 +198,22 @@ Program byte_bound(std::uint64_t first, std::uint64_t second, ChannelLimits limi
         model.require(pipe.channel.bytes() <= limits.bytes, "more bytes than the bound");
       }
     });
+    model.run();
+    pipe.settle();
+  };
+}
+
+// Of two senders one has an item that fits once another is out, wherever it stands in the queue.
+template <template <typename, typename> class Ring>
+Program the_smaller_fits() {
+  return [=](Model& model) {
+    Pipe<Ring> pipe(model, {3, 4});
+    pipe.send(1, 2, 2);
+    model.thread("large", [&] {
+      model.require(pipe.send_for(2, 1, 3) == Status::timed_out, "3 of 4 bytes beside 2 of them");
+    });
+    model.thread("small", [&] { pipe.send(3, 1, 2); });
+    model.thread("receiver", [&] { pipe.receive(0, 1); });
     model.run();
     pipe.settle();
   };

@@ -32,9 +32,9 @@ class Pipe {
     return send_each(sender, 1,
                      [&](Item& item) { return channel.try_send(std::move(item), bytes); });
   }
-  Status send_for(int sender, int count) {
+  Status send_for(int sender, int count, std::uint64_t bytes = 0) {
     return send_each(sender, count,
-                     [&](Item& item) { return channel.send_for(kHour, std::move(item)); });
+                     [&](Item& item) { return channel.send_for(kHour, std::move(item), bytes); });
   }
   // Receives `count` items, up to the first time that none comes.
   Status receive(int receiver, int count, StopToken stop = {}) {
