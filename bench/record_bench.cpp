@@ -1,8 +1,8 @@
 // What recording costs: a span in a loop with the recorder on and off, the reading of its clock, a
-// Span with strings, and a trace that is written while the loop runs. Beside it what one would write
-// without Headrace: two steady_clock readings and a record in a vector of one's own (no lock, no
-// bound), the same behind a mutex, and a line of spdlog. Rounds take turns; medians of the recording
-// thread's CPU time. usage: bench_record [ROUNDS]
+// Span with strings, and a trace that is written while the loop runs. Beside it what one would
+// write without Headrace: two steady_clock readings and a record in a vector of one's own (no lock,
+// no bound), the same behind a mutex, and a line of spdlog. Rounds take turns; medians of the
+// recording thread's CPU time. usage: bench_record [ROUNDS]
 #define SPDLOG_FMT_EXTERNAL
 #include <fmt/format.h>
 #include <spdlog/sinks/basic_file_sink.h>

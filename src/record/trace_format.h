@@ -1,5 +1,5 @@
-// The text of a trace: its head, one span after another, kTraceEnd. Each event brings the comma that
-// separates it from the one before, so the text is a trace wherever it stops.
+// The text of a trace: its head, one span after another, kTraceEnd. Each event brings the comma
+// that separates it from the one before, so the text is a trace wherever it stops.
 // Layer: record, private.
 #pragma once
 
