@@ -101,6 +101,33 @@ TEST_P(PrefetchOf, PrimesWithOneReadyAndOneInFlight) {
   EXPECT_FALSE(batches.next());
 }
 
+// Batches that are ready early wait for their turn. (The pause only gives a wrong order the time to
+// show.)
+TEST_P(PrefetchOf, AreServedInOrderWhicheverIsReadyFirst) {
+  const std::uint64_t ahead = std::max<std::uint64_t>(2, depth);
+  std::counting_semaphore<> others(0), first(0);
+  Prefetch<Number> batches({[made = std::uint64_t{0}](Number& number) mutable {
+                              number.value = made++;
+                              return made <= 9;
+                            },
+                            [&](Number& number) {
+                              if (number.value == 0)
+                                first.acquire();
+                              else
+                                others.release();
+                            }},
+                           {.depth = ahead, .workers = std::max<std::uint64_t>(2, workers)});
+  const std::jthread opener([&] {
+    for (std::uint64_t i = 1; i < ahead; ++i) others.acquire();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    first.release();
+  });
+  std::uint64_t served = 0;
+  for (bool more = batches.prime(); more; more = batches.next())
+    EXPECT_EQ(batches.current().value, served++);
+  EXPECT_EQ(served, 9u);
+}
+
 // A batch that counts how many of them there are.
 struct Counted {
   static inline std::atomic<std::int64_t> alive, most;
