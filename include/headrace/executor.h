@@ -4,10 +4,13 @@
 // Contract
 //   - N batches in, exactly N served: a source returns false for the batch after its last; the
 //     last step may hold fewer firings than per_step and still completes.
-//   - The first error wins and keeps stage, replica and step. An error of a source arrives at its
-//     exact position: its stream ends there, and the batches before it are processed. Any other
-//     error stops all devices once the firings that are running have ended. run() throws it after
-//     all workers have joined. Nothing is swallowed; a new Executor starts clean.
+//   - The first error wins and keeps stage, replica, step and, where items carry positions, the
+//     batch: "stage drafter, replica 1, step 7, batch 17 of epoch 0 (shard 2, row 5 of manifest
+//     1f2e3d4c): ...", with batches counted from 1; a stage without inputs says after which batch.
+//     An error of a source arrives at its exact position: its stream ends there, and the batches
+//     before it are processed. Any other error stops all devices once the firings that are running
+//     have ended, also where memory or threads run out. run() throws it after all workers have
+//     joined. Nothing is swallowed; a new Executor starts clean.
 //   - Every wait can be stopped: request_stop() (any thread, not from a signal handler) makes
 //     run() return with Outcome::stopped once the firings that are running have ended. Stages
 //     that run long poll Context::stopping(), or give Context::stop to what they wait in; one
@@ -16,6 +19,9 @@
 //     with `stop_on_hang` the run ends with Error(hang) that carries it. A long stage is not a
 //     hang: only a state where every unfinished device waits is. A stage that waits in a
 //     BoundedChannel waits.
+//   - Re-planning (replan.h): after `replan.after_steps` steps, at a step's end, channels may become
+//     deeper and host stages get more workers. Those are in no trace: its header lists the devices
+//     of the plan as given.
 //   - Trace: every moment of every device and host thread that the recorder lists lies in one
 //     span. `startup`: the run's start to its first work. `tail`: its last work to the run's end.
 //     A firing on several devices is a span of each, of kind sync; so is a stage named "sync".
@@ -26,6 +32,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -34,6 +41,7 @@
 #include "headrace/position.h"
 #include "headrace/progress.h"
 #include "headrace/record.h"
+#include "headrace/replan.h"
 
 namespace headrace {
 
@@ -44,7 +52,7 @@ struct Item {
   Position position;        // where the batch came from; travels with it
 };
 
-// One firing, as its stage function sees it.
+// One firing, as its stage function sees it; the function keeps no reference to it.
 class Context {
  public:
   Firing firing;
@@ -61,7 +69,7 @@ class Context {
 
 // A stage's work. A source returns false where there is no further batch; others return true.
 // Sources are the stages without inputs, but for those that come after others in their step or have
-// no outputs either and come after earlier steps.
+// no outputs either and come after earlier steps of others.
 using StageFunction = std::function<bool(Context&)>;
 
 struct ExecutorOptions {
@@ -77,6 +85,7 @@ struct ExecutorOptions {
   std::function<void(std::uint64_t step)> on_step;
   std::function<void(const std::string& resource)>
       on_worker_start;  // in the worker's thread, e.g. to set thread counts
+  ReplanOptions replan;
 };
 
 enum class Outcome { finished, stopped };
@@ -98,6 +107,9 @@ class Executor {
   void request_stop();
   std::uint64_t steps_completed() const;
   std::string wait_for_graph() const;  // one line a device, by name
+  // What re-planning changed and gained, final once run() has returned or thrown; nothing where it
+  // was not asked for.
+  std::optional<ReplanOutcome> replanned() const;
 
  private:
   struct State;

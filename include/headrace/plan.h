@@ -106,11 +106,11 @@ Plan read_plan(const std::string& path);
 Plan parse_plan(const std::string& yaml, const std::string& name_for_messages);
 std::string write_plan(const Plan& plan);  // YAML that parse_plan reads back to an equal plan
 
-// Refuses what can never run, with the names involved: a cycle of data and same-step `after`, a
-// channel that no stage fills or none empties, more than one producer stage or consumer stage,
-// per_step that differs across a channel, a capacity that cannot admit one item, replicas that do
-// not match `on`, a bound on bytes without item_bytes where the producer shares its device or lock:
-// it has to know before it starts that its item will fit.
+// Refuses what can never run, with the names involved: a cycle of data and same-step `after`, stages
+// that no source feeds, a channel that no stage fills or none empties, more than one producer stage
+// or consumer stage, per_step that differs across a channel, a capacity that cannot admit one item,
+// replicas that do not match `on`, a bound on bytes without item_bytes where the producer shares
+// its device or lock: it has to know before it starts that its item will fit.
 void validate(const Plan& plan, const std::string& name_for_messages);
 
 // FNV-1a over write_plan's text without costs, as 16 hex digits: ties a trace to its plan, also to

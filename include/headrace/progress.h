@@ -111,6 +111,13 @@ class Progress {
   Blocked back_pressure(const Firing& firing, const std::vector<std::uint64_t>& bytes) const;
   bool busy(std::size_t resource) const;
 
+  // Changes of the plan while it runs, which lose no item and change no order.
+  // From now on the channel holds so many items and bytes (0: no bound): not less than before.
+  void widen(std::size_t channel, std::uint64_t items, std::uint64_t bytes);
+  // One more replica of a stage that holds one host resource a replica and no lock, on a resource
+  // that nothing uses.
+  void add_replica(std::size_t stage, std::size_t resource);
+
   std::uint64_t items_in(std::size_t channel) const;
   std::uint64_t bytes_in(std::size_t channel) const;
 

@@ -39,6 +39,12 @@ std::vector<std::size_t> depths(const Plan& plan);
 // (negative lag), edges that form a cycle.
 std::vector<Edge> schedule_edges(const Plan& plan, const ScheduleText& schedule);
 
+// Goes through the first steps of a plan under these edges without a clock, and refuses those that
+// get stuck: Error(bad_input) with the wait-for graph, and where capacities are the reason, with the
+// smallest ones that let a step through. Under lock-step a channel has to hold all the items of a
+// step, since nothing takes them before the barrier.
+void check_runs(const Plan& plan, const std::vector<Edge>& edges);
+
 // lockstep, overlapped and async, by name, for "all".
 const std::vector<std::string>& standard_schedules();
 

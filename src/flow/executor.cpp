@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "flow/executor_state.h"
-#include "flow/wait_graph.h"
 #include "flow/watchdog.h"
 
 namespace headrace {
@@ -26,8 +25,7 @@ TraceHeader trace_header(const Plan& plan, const ScheduleText& schedule) {
 
 Executor::Executor(Plan plan, ScheduleText schedule, std::map<std::string, StageFunction> functions,
                    ExecutorOptions options, Recorder* recorder)
-    : state_(new State(std::move(plan), schedule, std::move(functions), std::move(options),
-                       recorder)) {}
+    : state_(new State(plan, schedule, std::move(functions), std::move(options), recorder)) {}
 
 Executor::~Executor() = default;
 
@@ -45,23 +43,31 @@ std::string Executor::wait_for_graph() const {
   return state_->wait_for_graph();
 }
 
+std::optional<ReplanOutcome> Executor::replanned() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->replan ? std::optional(state_->replan->outcome) : std::nullopt;
+}
+
 Outcome Executor::run() {
   State& state = *state_;
   state.begin();
   {
     std::optional<Watchdog> watchdog;
+    std::jthread replanner;
     std::vector<std::jthread> threads;
     try {
       if (state.options.watchdog_seconds > 0)
         watchdog.emplace(
             state.options.watchdog_seconds, [&] { return state.stuck(); },
             [&] { state.report_hang(); });
+      if (state.replan)
+        replanner = std::jthread([&](std::stop_token ended) { state.replan_when_due(ended); });
       for (State::Worker& worker : state.workers)
-        threads.emplace_back([&state, &worker] { state.work(worker); });
+        if (!worker.spare) threads.emplace_back([&state, &worker] { state.work(worker); });
     } catch (const std::system_error& error) {
       state.refuse_to_start(error.what());
     }
-  }  // joins the workers, then the watchdog
+  }  // joins the workers, then those of re-planning, then the watchdog
   return state.end();
 }
 

@@ -22,11 +22,14 @@ void Executor::State::fire(Lock& lock, Worker& worker, const Firing& firing) {
 
   worker.context.outputs.clear();
   worker.context.outputs.resize(graph.stages[firing.stage].outputs.size());
+  const Clock::time_point start = replan ? Clock::now() : Clock::time_point();
   const bool more = functions[firing.stage](worker.context);
+  const Clock::time_point end = replan ? Clock::now() : Clock::time_point();
   worker.context.inputs.clear();
   acquire(lock);
 
   check_outputs(worker, more);
+  if (replan && more) note_cost(worker, end - start);
   if (more) return deliver(lock, worker);
   // To look for a batch that is not there is no work on one.
   for (const std::size_t resource : held_by(firing)) timeline->amend(resource, {.cause = "host"});

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "flow/executor_state.h"
-#include "flow/wait_graph.h"
+#include "plan/wait_graph.h"
 
 namespace headrace {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "flow/wait_graph.h"
+#include "flow/replan_plan.h"
 #include "plan/validate.h"
 
 namespace headrace {
@@ -28,10 +28,11 @@ std::vector<StageFunction> by_stage(const Plan& plan,
 
 }  // namespace
 
-Executor::State::State(Plan plan_, const ScheduleText& schedule,
+Executor::State::State(const Plan& plan_, const ScheduleText& schedule,
                        std::map<std::string, StageFunction> functions_, ExecutorOptions options_,
                        Recorder* recorder_)
-    : plan(validated(std::move(plan_))),
+    : plan(options_.replan.after_steps > 0 ? with_spare_workers(plan_, options_.replan)
+                                           : validated(plan_)),
       graph(plan),
       options(std::move(options_)),
       recorder(recorder_),
@@ -52,12 +53,24 @@ Executor::State::State(Plan plan_, const ScheduleText& schedule,
       owners.insert(holds[stage].back().front());
     }
   }
+  const std::size_t given = plan_.resources.size();
+  for (std::size_t spare = given; spare < plan.resources.size(); ++spare) owners.insert(spare);
   for (const std::size_t resource : owners) {
     Worker& worker = workers.emplace_back();
     worker.resource = resource;
+    worker.spare = resource >= given;
+    if (worker.spare) worker.phase = Phase::left;
     worker.to_wake.reserve(owners.size());
     worker.context.stop = stop.get_token();
     worker.context.stopping = [token = stop.get_token()] { return token.stop_requested(); };
+  }
+  if (options.replan.after_steps > 0) {
+    replan.emplace();
+    replan->plan = plan_;
+    replan->schedule = schedule;
+    replan->costs.resize(plan.stages.size());
+    replan->noted.resize(plan.stages.size());
+    replan->largest.resize(plan.channels.size());
   }
   for (const auto& [name, cores] : options.cores)
     if (std::none_of(plan.resources.begin(), plan.resources.end(),
@@ -83,6 +96,7 @@ void Executor::State::begin() {
 Outcome Executor::State::end() {
   const Lock lock(mutex);
   timeline->finish(now_ns());
+  if (replan) close_replan();
   if (error) throw *error;
   return progress.done() ? Outcome::finished : Outcome::stopped;
 }
@@ -96,11 +110,10 @@ void Executor::State::request_stop() {
 
 void Executor::State::refuse_to_start(const char* why) {
   Lock lock(mutex);
-  fail_with(
-      lock,
-      Error(ErrorCode::resource, fmt::format("cannot start the {} worker threads of plan {}: {}",
-                                             workers.size(), plan.name, why)),
-      true);
+  fail_with(lock,
+            Error(ErrorCode::resource,
+                  fmt::format("cannot start the threads of plan {}: {}", plan.name, why)),
+            true);
 }
 
 void Executor::State::work(Worker& worker) noexcept {
@@ -114,6 +127,7 @@ void Executor::State::work(Worker& worker) noexcept {
     if (resource.kind == ResourceKind::host) lower_priority();
     if (options.on_worker_start) options.on_worker_start(resource.name);
     lock.lock();
+    worker.phase = Phase::idle;
     serve(lock, worker);
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
@@ -124,7 +138,7 @@ void Executor::State::work(Worker& worker) noexcept {
 }
 
 void Executor::State::serve(Lock& lock, Worker& worker) {
-  while (!stopped() && !progress.device_done(worker.resource)) {
+  while (!stopped() && !finished(worker)) {
     const std::optional<Firing> firing = progress.startable(worker.resource);
     if (!firing) {
       sleep(lock, worker);
@@ -140,6 +154,7 @@ void Executor::State::serve(Lock& lock, Worker& worker) {
       if (worker.phase == Phase::books) throw;
       handle_failure(lock, worker);
     }
+    if (replan) note_steps();
     report_steps(lock, worker);
   }
   release(lock, worker);
@@ -177,7 +192,11 @@ void Executor::State::release(Lock& lock, Worker& self) {
 bool Executor::State::may_go_ahead(const Worker& worker) const {
   if (stopped()) return true;
   if (worker.phase == Phase::delivers) return !must_wait(worker);
-  return progress.device_done(worker.resource) || progress.startable(worker.resource);
+  return finished(worker) || progress.startable(worker.resource);
+}
+
+bool Executor::State::finished(const Worker& worker) const {
+  return progress.device_done(worker.resource) && !(worker.spare && replan->opening);
 }
 
 void Executor::State::wake_all() {

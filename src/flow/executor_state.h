@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -41,6 +43,7 @@ struct Executor::State {
     ThreadWait wait;
     RealSync::Parker parker;
     std::atomic<bool> asleep = false;
+    bool spare = false;            // gets a thread and work only from re-planning
     std::vector<Worker*> to_wake;  // once it has let go of the mutex; never grows
 
     Phase phase = Phase::idle;
@@ -49,8 +52,35 @@ struct Executor::State {
     Position position;                 // of its first input that has one
   };
 
-  State(Plan plan, const ScheduleText& schedule, std::map<std::string, StageFunction> functions,
-        ExecutorOptions options, Recorder* recorder);
+  using Clock = std::chrono::steady_clock;
+
+  // Completed steps and their times: the mean between the first and the last of them.
+  struct Stretch {
+    std::uint64_t first = 0, last = 0;
+    Clock::time_point first_time, last_time;
+    void add(std::uint64_t steps, Clock::time_point now);
+    double step_seconds() const;  // 0: unknown
+  };
+
+  // What re-planning measures and decides; see executor_replan.cpp.
+  struct Replan {
+    Plan plan;  // as given, without spare workers
+    ScheduleText schedule;
+    std::vector<std::vector<double>> costs;     // by stage: seconds of the latest firings
+    std::vector<std::uint64_t> noted, largest;  // by stage: firings; by channel: bytes of an item
+    std::uint64_t steps = 0;                    // completed, as far as was noticed
+    std::uint64_t settled_at = 0;               // steps after which deeper channels have filled
+    Stretch before, after;
+    bool due = false;      // all is measured
+    bool opening = false;  // spare workers have threads, and no work yet
+    bool ready = false;    // `outcome` is to be applied at the next step's end
+    ReplanOutcome outcome;
+    std::condition_variable_any changed;
+  };
+
+  State(const Plan& plan, const ScheduleText& schedule,
+        std::map<std::string, StageFunction> functions, ExecutorOptions options,
+        Recorder* recorder);
 
   void begin();   // the clock of the run
   Outcome end();  // after all workers have joined: throws the first error
@@ -66,7 +96,11 @@ struct Executor::State {
   void report_hang() noexcept;
   std::string wait_for_graph() const;  // the caller locks
 
-  const Plan plan;
+  // For its own thread: waits until all is measured, asks the model, and starts further workers.
+  // Returns once `ended` is asked to stop and these have ended.
+  void replan_when_due(const std::stop_token& ended) noexcept;
+
+  Plan plan;  // what re-planning changes of it, only code under the mutex reads
   const Graph graph;
   const ExecutorOptions options;
   Recorder* const recorder;
@@ -75,6 +109,7 @@ struct Executor::State {
   mutable std::mutex mutex;
   Progress progress;
   std::deque<Worker> workers;  // does not move its elements
+  std::optional<Replan> replan;
 
  private:
   void serve(Lock& lock, Worker& worker);
@@ -85,7 +120,8 @@ struct Executor::State {
   // on, and wakes whoever may go ahead.
   void release(Lock& lock, Worker& worker);
   bool may_go_ahead(const Worker& worker) const;
-  void wake_all();  // the caller locks
+  bool finished(const Worker& worker) const;  // nothing will be left for it, ever
+  void wake_all();                            // the caller locks
 
   void fire(Lock& lock, Worker& worker, const Firing& firing);
   void take_inputs(Worker& worker, const Firing& firing);
@@ -98,6 +134,11 @@ struct Executor::State {
   void handle_failure(Lock& lock, Worker& worker);  // in a catch block
   void let_go(Worker& worker);                      // of its devices
   void report_steps(Lock& lock, Worker& worker);
+  void note_cost(const Worker& worker, Clock::duration time);
+  void note_steps();  // after each firing: applies what is ready at a step's end
+  void apply_replan();
+  void close_replan();
+  Plan measured_plan() const;
   // Keeps the first error. Lets go of the lock while it stops the run, because stop callbacks of
   // stages may do anything.
   void fail_with(Lock& lock, const Error& failure, bool stops);

@@ -111,8 +111,9 @@ bool Graph::shares_device_or_lock(const Plan& plan, std::size_t stage) const {
 
 bool Graph::is_source(std::size_t stage) const {
   const Node& node = stages[stage];
-  return predecessors(stage).empty() && node.inputs.empty() &&
-         (node.after.empty() || !node.outputs.empty());
+  const bool follows = std::any_of(node.after.begin(), node.after.end(),
+                                   [&](const After& after) { return after.stage != stage; });
+  return node.inputs.empty() && predecessors(stage).empty() && (!follows || !node.outputs.empty());
 }
 
 bool Graph::any_replica(const Plan& plan, std::size_t stage) const {

@@ -37,7 +37,7 @@ struct Graph {
   bool shares_device_or_lock(const Plan& plan, std::size_t stage) const;
 
   // Whether the stage may end the stream: it has no inputs, waits for nothing of its own step, and
-  // is not there only to follow others (a stage that saves after each step makes nothing).
+  // is not there only to follow other stages (one that saves after each step makes nothing).
   bool is_source(std::size_t stage) const;
 
   // Whether whichever replica is free takes the next firing: the order of the stage's inputs

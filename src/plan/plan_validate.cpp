@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -34,6 +36,7 @@ class Validator {
     } catch (const Error& error) {
       refuse("stages", "{}; break it, for example with `after: [\"STAGE@n-1\"]`", error.what());
     }
+    check_fed(graph);
   }
 
  private:
@@ -140,8 +143,15 @@ class Validator {
 
   void check_ends(const Channel& channel) const {
     const std::string key = "channels." + channel.name;
-    const Stage* producer = only_user(channel, &Stage::outputs, "fills", key);
-    const Stage* consumer = only_user(channel, &Stage::inputs, "empties", key);
+    const Stage* producer = only_user(channel, &Stage::outputs, "fill", key);
+    const Stage* consumer = only_user(channel, &Stage::inputs, "empty", key);
+    if (producer == nullptr && consumer == nullptr)
+      refuse(key, "no stage fills it and none empties it; remove it");
+    if (producer == nullptr)
+      refuse(key, "no stage fills it, so {} could never start; give it a producer", consumer->name);
+    if (consumer == nullptr)
+      refuse(key, "no stage empties it, so what {} gives leads nowhere; give it a consumer",
+             producer->name);
     if (producer->per_step != consumer->per_step)
       refuse(key, "{} fires {} times a step and {} {} times; make per_step equal", producer->name,
              producer->per_step, consumer->name, consumer->per_step);
@@ -159,6 +169,32 @@ class Validator {
     }
   }
 
+  // Stages that follow only one another would go round for ever: nothing ends them.
+  void check_fed(const Graph& graph) const {
+    std::vector<bool> fed(plan_.stages.size(), false);
+    const auto feeds = [&](std::size_t stage) {
+      const Graph::Node& node = graph.stages[stage];
+      if (!node.inputs.empty())
+        return std::all_of(node.inputs.begin(), node.inputs.end(),
+                           [&](std::size_t channel) { return fed[graph.producer[channel]]; });
+      return graph.is_source(stage) ||
+             std::any_of(node.after.begin(), node.after.end(),
+                         [&](const Graph::After& after) { return fed[after.stage]; });
+    };
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t stage = 0; stage < fed.size(); ++stage)
+        if (!fed[stage] && feeds(stage)) changed = fed[stage] = true;
+    }
+    std::vector<std::string> unfed;
+    for (std::size_t stage = 0; stage < fed.size(); ++stage)
+      if (!fed[stage]) unfed.push_back(plan_.stages[stage].name);
+    if (!unfed.empty())
+      refuse("stages",
+             "no source feeds {}; give it an input, or let it come after a stage that has one",
+             fmt::join(unfed, ", "));
+  }
+
   const Stage* only_user(const Channel& channel, std::vector<std::string> Stage::*list,
                          const char* verb, const std::string& key) const {
     const Stage* only = nullptr;
@@ -169,7 +205,6 @@ class Validator {
         refuse(key, "{} and {} both {} it; only one stage may", only->name, stage.name, verb);
       only = &stage;
     }
-    if (!only) refuse(key, "no stage {} it", verb);
     return only;
   }
 

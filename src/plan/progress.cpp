@@ -159,6 +159,30 @@ bool Progress::done() const {
                      [](const State::StageState& stage) { return stage.completed >= stage.end; });
 }
 
+void Progress::widen(std::size_t channel, std::uint64_t items, std::uint64_t bytes) {
+  Channel& bound = state_->plan.channels[channel];
+  if (items < bound.items || (bytes > 0 && bytes < bound.bytes) || (bytes > 0) != (bound.bytes > 0))
+    fail(ErrorCode::internal, "channel {} would hold less than before", bound.name);
+  bound.items = items;
+  bound.bytes = bytes;
+}
+
+void Progress::add_replica(std::size_t index, std::size_t resource) {
+  State& s = *state_;
+  State::StageState& stage = s.stages[index];
+  Stage& planned = s.plan.stages[index];
+  if (!s.graph.stages[index].host || !stage.locks.empty() ||
+      planned.on.size() != planned.replicas || !s.candidates[resource].empty())
+    fail(ErrorCode::internal, "stage {} cannot get a replica on {} now", planned.name,
+         s.plan.resources[resource].name);
+  s.candidates[resource].push_back({index, planned.replicas});
+  stage.running.push_back(State::unlimited);
+  stage.holds.push_back({resource});
+  s.graph.stages[index].on.push_back(resource);
+  planned.on.push_back(s.plan.resources[resource].name);
+  ++planned.replicas;
+}
+
 std::uint64_t Progress::items_in(std::size_t channel) const {
   return state_->channels[channel].items.size();
 }

@@ -111,7 +111,7 @@ TEST(Plan, ErrorsNameFileLineAndKey) {
            {"item_bytes: 450 MB", "item_bytes: 3 GiB",
             "p.yaml:16: channels.features0.bytes: 2 GiB cannot hold"},
            {"inputs: [features0]", "inputs: [features0], outputs: [features1]",
-            "p.yaml:17: channels.features1: target1 and drafter0 both fills"},
+            "p.yaml:17: channels.features1: target1 and drafter0 both fill"},
            {"on: gpu0", "on: gpu0, after: [\"sync@n-99999999999999999999\"]",
             "p.yaml:10: stages.target0.after: \"sync@n-99999999999999999999\" is not of the form"},
            {"on: gpu0", "on: gpu0, after: [\"sync@n--1\"]",
@@ -135,6 +135,38 @@ TEST(Plan, NoNameIsAWordForNothing) {
   Plan plan = parse_plan(example_plan(true), "p.yaml");
   plan.resources[0].name = plan.stages[0].on[0] = "Null";
   EXPECT_NE(error_of([&] { validate(plan, "p"); }).find("\"Null\" is no name"), std::string::npos);
+}
+
+TEST(Plan, StagesThatNoSourceFeedsAreNamed) {
+  const auto plan = [](const std::string& after_first) {
+    return parse_plan(R"(version: 1
+resources: {a: {kind: device}, b: {kind: device}}
+stages:
+  load: {on: a, outputs: [x]}
+  train: {on: b, inputs: [x]}
+  ping: {on: a, after: [)" +
+                          after_first +
+                          R"(]}
+  pong: {on: b, after: [ping]}
+channels: {x: {items: 1}}
+)",
+                      "p.yaml");
+  };
+  const std::string message = error_of([&] { plan("\"pong@n-1\""); });
+  EXPECT_NE(message.find("no source feeds ping, pong"), std::string::npos) << message;
+  EXPECT_EQ(error_of([&] { plan("\"pong@n-1\", \"train@n-1\""); }), "no error");
+  EXPECT_EQ(error_of([&] { plan("\"ping@n-1\""); }), "no error") << "a source in its own order";
+}
+
+TEST(Plan, AChannelThatLeadsNowhereNamesWhoGivesAndWhoWaits) {
+  Plan plan = parse_plan(example_plan(true), "p.yaml");
+  plan.stages[2].inputs.clear();
+  EXPECT_NE(error_of([&] { validate(plan, "p"); }).find("what target0 gives leads nowhere"),
+            std::string::npos);
+  plan = parse_plan(example_plan(true), "p.yaml");
+  plan.stages[0].outputs.clear();
+  EXPECT_NE(error_of([&] { validate(plan, "p"); }).find("drafter0 could never start"),
+            std::string::npos);
 }
 
 TEST(Plan, NamesTheStagesOfACycleInTheOrderOfWork) {

@@ -1,4 +1,4 @@
-// The wait-for graph in words, and the check that a plan can run at all.
+// The wait-for graph in words. Layer: plan.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,5 @@ std::string wait_words(const Plan& plan, const Progress& progress, std::size_t r
 // The same of a firing that cannot deliver its outputs.
 std::string send_words(const Plan& plan, const Progress& progress, const Firing& firing,
                        const std::vector<std::uint64_t>& bytes);
-
-// Goes through the first steps without a clock. Error(bad_input) with the wait-for graph where they
-// get stuck: capacities that cannot admit a step under these edges, or edges that wait for one
-// another.
-void check_runs(const Plan& plan, const std::vector<Edge>& edges);
 
 }  // namespace headrace
