@@ -146,8 +146,14 @@ void backward(benchmark::State& state, bool overlapped) {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
 }
-BENCHMARK_CAPTURE(backward, overlapped, true)->Unit(benchmark::kMillisecond)->UseManualTime();
-BENCHMARK_CAPTURE(backward, then_sum, false)->Unit(benchmark::kMillisecond)->UseManualTime();
+BENCHMARK_CAPTURE(backward, overlapped, true)
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(backward, then_sum, false)
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime()
+    ->MeasureProcessCPUTime();
 
 }  // namespace
 }  // namespace headrace

@@ -35,11 +35,11 @@ struct Gate {
   void open() { semaphore->release(); }
 };
 
-// Waits, without a limit of its own, until a thread blocks in a call of the library.
+// Waits until a thread has blocked in a call of the library; what for.
 std::string waits_for(const ThreadWait& thread) {
   while (true) {
     const auto snapshot = thread.snapshot();
-    if (snapshot.waits_to) return *snapshot.waits_to;
+    if (snapshot.changes > 0) return snapshot.waits_to.value_or("nothing any more");
     std::this_thread::yield();
   }
 }
@@ -57,6 +57,8 @@ TEST(DeviceEvent, CallsEachSubscriberOnceBeforeOrAfterItFires) {
   EXPECT_TRUE(event.fired());
   event.on_fired([&] { calls.push_back(3); });
   EXPECT_THAT(calls, ElementsAre(1, 2, 3));
+  DeviceEvent().on_fired([&] { calls.push_back(4); });
+  EXPECT_THAT(calls, ElementsAre(1, 2, 3, 4)) << "an event that its device let go of";
 }
 
 TEST(DeviceEvent, CallsEachSubscriberOnceWhileItFires) {
@@ -153,20 +155,17 @@ TEST(Credits, AWaiterThatLeavesMakesRoomForTheNext) {
   Credits credits("device memory", 10);
   Credits::Credit half;
   ASSERT_EQ(credits.try_acquire(half, 5), Status::ok);
-  ThreadWait large_wait, small_wait;
-  std::jthread large([&](std::stop_token stop) {
+  ThreadWait large_wait;
+  std::jthread large([&] {
     large_wait.install();
     Credits::Credit credit;
-    EXPECT_EQ(credits.acquire(credit, 8, stop), Status::stopped);
+    EXPECT_EQ(credits.acquire_for(200ms, credit, 8), Status::timed_out);
   });
   waits_for(large_wait);
   std::jthread small([&] {
-    small_wait.install();
     Credits::Credit credit;
     EXPECT_EQ(credits.acquire(credit, 3), Status::ok);
   });
-  waits_for(small_wait);
-  large.request_stop();
   small.join();
   EXPECT_EQ(credits.available(), 5u);
 }
