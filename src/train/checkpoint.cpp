@@ -56,11 +56,6 @@ std::vector<fs::path> steps_in(const fs::path& out) {
   return folders;
 }
 
-bool is_leftover(const fs::path& path) {
-  const std::string name = path.filename();
-  return name.starts_with(kWriting) || name.starts_with(kRemoving);
-}
-
 // Under another name first: killed in between, no folder of a step's name is half there.
 void remove_step(const fs::path& folder) {
   const fs::path removed = folder.parent_path() / (kRemoving + folder.filename().string());
@@ -148,8 +143,11 @@ CheckpointFiles open_step(const fs::path& folder) {
 
 void remove_leftovers(const std::string& out) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(out, ignored))
-    if (is_leftover(entry.path())) fs::remove_all(entry.path(), ignored);
+  for (const auto& entry : fs::directory_iterator(out, ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kWriting) || name.starts_with(kRemoving))
+      fs::remove_all(entry.path(), ignored);
+  }
   remove_unfinished_files(out);
 }
 
@@ -185,9 +183,7 @@ void write_checkpoint(const std::string& out, const CheckpointContent& content) 
 
 bool holds_no_checkpoint_yet(const std::string& out) {
   if (!fs::is_directory(out)) return false;
-  return std::ranges::all_of(fs::directory_iterator(out), [](const fs::directory_entry& entry) {
-    return is_leftover(entry.path()) || entry.path().filename() == "steps.jsonl";
-  });
+  return fs::is_empty(out) || (fs::exists(fs::path(out) / "steps.jsonl") && steps_in(out).empty());
 }
 
 CheckpointFiles open_checkpoint(const std::string& path,

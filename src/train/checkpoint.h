@@ -30,7 +30,7 @@ void write_checkpoint(const std::string& out, const CheckpointContent& content);
 // Removes what killed runs left in OUT: unfinished files and folders. One run at a time.
 void remove_leftovers(const std::string& out);
 
-// OUT is empty, or holds only what a run left that was killed before its first checkpoint.
+// OUT is empty, or the folder of a run that was killed before its first checkpoint.
 bool holds_no_checkpoint_yet(const std::string& out);
 
 struct CheckpointFiles {

@@ -134,6 +134,9 @@ TEST(Checkpoint, HigherStepsOfABranchThatWasLeftGo) {
   for (const auto& entry : fs::directory_iterator(folder.path()))
     names.insert(entry.path().filename());
   EXPECT_EQ(names, (std::set<std::string>{"step-5", "step-6", "latest"}));
+  fs::remove_all(folder / "step-5");
+  write_checkpoint(folder.path(), content_of(4, {1}));
+  EXPECT_FALSE(fs::exists(folder / "step-6")) << "also where it is the only other one";
 }
 
 TEST(Checkpoint, UnfinishedFoldersAreNotSeen) {

@@ -53,15 +53,17 @@ inline int run_traced(const std::function<int()>& body,
     ::raise(SIGSTOP);
     ::_exit(body());
   }
-  int status = 0, refused = kGoOn;
+  int status = 0, refused = kGoOn, signal = 0;
   ::waitpid(child, &status, 0);
   if (WIFEXITED(status)) return kUntraceable;
   ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
-  for (bool entering = true;; entering = !entering) {
-    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+  for (bool entering = true;;) {
+    ::ptrace(PTRACE_SYSCALL, child, nullptr, signal);
     ::waitpid(child, &status, 0);
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     if (WIFSIGNALED(status)) return kKilled;
+    signal = WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+    if (signal != 0) continue;  // of somebody else: passed on
     SystemCall call{child, {}};
     ::ptrace(PTRACE_GETREGS, child, nullptr, &call.registers);
     if (entering) {
@@ -72,6 +74,7 @@ inline int run_traced(const std::function<int()>& body,
       call.registers.rax = static_cast<unsigned long long>(-refused);
     }
     if (refused > 0) ::ptrace(PTRACE_SETREGS, child, nullptr, &call.registers);
+    entering = !entering;
   }
 }
 
