@@ -26,6 +26,20 @@ std::vector<StageFunction> by_stage(const Plan& plan,
   return result;
 }
 
+// Waits for what another core may bring sooner than the system would wake a thread, for a few
+// microseconds at most. It never yields: on a busy machine a turn given away comes back after
+// milliseconds, where a sleeper is woken at once.
+template <typename Arrived>
+bool comes_soon(const Arrived& arrived) {
+  constexpr int kTurns = 50;  // fewer than after which a Spinner yields
+  RealSync::Spinner spinner;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    if (arrived()) return true;
+    if (!spinner.spin()) break;
+  }
+  return false;
+}
+
 }  // namespace
 
 Executor::State::State(const Plan& plan_, const ScheduleText& schedule,
@@ -164,17 +178,13 @@ void Executor::State::serve(Lock& lock, Worker& worker) {
 void Executor::State::sleep(Lock& lock, Worker& worker) {
   worker.asleep = true;
   release(lock, worker);
-  RealSync::Spinner spinner;
-  while (worker.asleep)
-    if (!spinner.spin()) worker.parker.park(std::nullopt);
+  if (!comes_soon([&] { return !worker.asleep; }))
+    while (worker.asleep) worker.parker.park(std::nullopt);
   acquire(lock);
 }
 
-// What is done under the mutex is shorter than a sleep.
 void Executor::State::acquire(Lock& lock) const {
-  RealSync::Spinner spinner;
-  while (!lock.try_lock())
-    if (!spinner.spin()) return lock.lock();
+  if (!comes_soon([&] { return lock.try_lock(); })) lock.lock();
 }
 
 void Executor::State::release(Lock& lock, Worker& self) {

@@ -120,14 +120,14 @@ std::vector<std::uint64_t> upto(std::uint64_t count) {
 TEST(Replan, ARunGoesOnDeeperAndLosesNothing) {
   Plan plan = bursty();
   for (Stage& stage : plan.stages)
-    for (double& seconds : stage.cost.samples) seconds *= 4;
+    for (double& seconds : stage.cost.samples) seconds *= 10;
   ReplanOutcome outcome;
   for (int attempt = 0; attempt < 20 && outcome.applied_at_step == 0; ++attempt) {
-    Counting counting(80);
+    Counting counting(48);
     Executor executor(plan, schedule("async"), sleeping(plan, counting),
                       {.replan = {.after_steps = 24, .items = 64}});
     EXPECT_EQ(executor.run(), Outcome::finished);
-    EXPECT_EQ(counting.seen("use"), upto(80)) << "the same items in the same order";
+    EXPECT_EQ(counting.seen("use"), upto(48)) << "the same items in the same order";
     EXPECT_EQ(counting.mismatches(), 0u);
     outcome = *executor.replanned();
   }
