@@ -43,10 +43,10 @@ MemoryPlan planned_memory(const DflashSession& session) {
 
   MemoryPlan plan;
   plan.runtime = 500 * kMiB;
-  // fp32: master, two moments, one gradient a replica and their sum; working copies and their gradients in the
+  // fp32: master, two moments, the gradient summed over replicas; working copies and their gradients in the
   // training precision. The frozen head and embedding stay in that precision too.
   plan.drafters =
-      drafter_parameters * (16 + o.drafters * (4 + 2 * element)) + heads * vocab * hidden * element;
+      drafter_parameters * (16 + o.drafters * 2 * element) + heads * vocab * hidden * element;
   plan.target = target_parameters * element + o.targets * tokens * (6 * hidden + 3 * ffn) * 4;
   plan.features = session.feature_bytes() * (o.depth * o.drafters + o.targets + o.drafters);
   // A layer keeps about 12 rows of the hidden size and 4 of the FFN for backward; the head a chunk of logits.
