@@ -4,7 +4,8 @@
 //   push(T&), pop(T&)          wait, asleep in the end; only where the library can
 //
 // atomic_queue's capacity and one of Boost's are fixed when compiling, so N is a template parameter
-// for all. moodycamel's reader-writer queue rounds up to a block: it holds up to 7 where N is 4.
+// for all. moodycamel's reader-writer queue holds 2^k - 1 items: asked for N it holds 2N - 1, so the
+// rival is asked for N - 1, and the larger one stands beside it for reference.
 #pragma once
 
 #include <atomic_queue/atomic_queue.h>
@@ -87,7 +88,18 @@ class BoostDynamic {
 template <typename T, std::size_t N>
 class MoodycamelReaderWriter {
  public:
-  static constexpr const char* name = "moodycamel ReaderWriterQueue";
+  static constexpr const char* name = "moodycamel ReaderWriterQueue, holds N - 1";
+  bool try_push(T& item) { return queue_.try_enqueue(std::move(item)); }
+  bool try_pop(T& item) { return queue_.try_dequeue(item); }
+
+ private:
+  moodycamel::ReaderWriterQueue<T> queue_{N - 1};
+};
+
+template <typename T, std::size_t N>
+class MoodycamelReaderWriterLarger {
+ public:
+  static constexpr const char* name = "moodycamel ReaderWriterQueue, holds 2N - 1";
   bool try_push(T& item) { return queue_.try_enqueue(std::move(item)); }
   bool try_pop(T& item) { return queue_.try_dequeue(item); }
 

@@ -15,10 +15,12 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "competitors.h"
+#include "headrace/pipeline.h"
 #include "transfer.h"
 #include "work.h"
 
@@ -102,6 +104,20 @@ Usage thread_per_stage(const Options& options, bool pinned, Stage stage, std::ui
   return usage;
 }
 
+// run_pipeline, which adds errors, stop and typed stages to the same threads.
+template <std::uint64_t capacity>
+Usage headrace_pipeline(const Options& options, Stage stage, std::uint64_t items) {
+  std::uint64_t sum = 0, next = 0;
+  const Usage usage = on_both_cores(options, [&] {
+    run_pipeline(
+        {.capacity = capacity},
+        [&] { return next < items ? std::optional(stage(next++)) : std::nullopt; }, stage, stage,
+        [&](std::uint64_t value) { sum += stage(value); });
+  });
+  check_sum(sum, items, "run_pipeline");
+  return usage;
+}
+
 Usage one_tbb(const Options& options, Stage stage, std::uint64_t items) {
   std::uint64_t sum = 0;
   const Usage usage = on_both_cores(options, [&] {
@@ -177,10 +193,11 @@ Column column(const Options& options, const std::string& name, double seconds_a_
   const std::type_identity<HeadraceSpsc<std::uint64_t, 1024>> long_queue;
   return {name,
           {entrant("one thread, no queue", Role::baseline, one_thread),
-           threads(short_queue, "Headrace, capacity 16", Role::ours, false),
-           threads(long_queue, "Headrace, capacity 1024", Role::ours, false),
-           threads(short_queue, "Headrace, capacity 16, two stages a core", Role::ours, true),
-           threads(long_queue, "Headrace, capacity 1024, two stages a core", Role::ours, true),
+           entrant("run_pipeline, capacity 16", Role::ours, headrace_pipeline<16>),
+           entrant("run_pipeline, capacity 64", Role::ours, headrace_pipeline<64>),
+           entrant("run_pipeline, capacity 1024", Role::ours, headrace_pipeline<1024>),
+           threads(short_queue, "SpscChannel of 16, two stages a core", Role::ours, true),
+           threads(long_queue, "SpscChannel of 1024, two stages a core", Role::ours, true),
            entrant("tbb::parallel_pipeline, 16 tokens", Role::rival, one_tbb),
 #ifdef HEADRACE_BENCH_TASKFLOW
            entrant("Taskflow, 16 lines", Role::rival, taskflow),

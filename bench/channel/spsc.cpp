@@ -39,6 +39,7 @@ std::vector<Entrant> spinning(const Options& options) {
           spin(std::type_identity<BoostFixed<T, N>>{}, Role::rival),
           spin(std::type_identity<BoostDynamic<T, N>>{}, Role::rival),
           spin(std::type_identity<MoodycamelReaderWriter<T, N>>{}, Role::rival),
+          spin(std::type_identity<MoodycamelReaderWriterLarger<T, N>>{}, Role::reference),
           spin(std::type_identity<MoodycamelCircular<T, N>>{}, Role::rival),
           spin(std::type_identity<AtomicQueueTry<T, N>>{}, Role::rival),
           spin(std::type_identity<OneTbb<T, N>>{}, Role::rival),

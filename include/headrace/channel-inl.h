@@ -59,7 +59,7 @@ Status BasicChannel<T, Ring, Sync>::send(T&& item, std::uint64_t bytes, StopToke
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
-Status BasicChannel<T, Ring, Sync>::try_send(T&& item, std::uint64_t bytes) {
+inline Status BasicChannel<T, Ring, Sync>::try_send(T&& item, std::uint64_t bytes) {
   check_size(bytes);
   return attempt_send(item, bytes);
 }
@@ -76,7 +76,7 @@ Status BasicChannel<T, Ring, Sync>::receive(T& item, StopToken stop) {
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
-Status BasicChannel<T, Ring, Sync>::try_receive(T& item) {
+inline Status BasicChannel<T, Ring, Sync>::try_receive(T& item) {
   return attempt_receive(item);
 }
 
@@ -178,7 +178,7 @@ void BasicChannel<T, Ring, Sync>::refuse_size(std::uint64_t bytes) const {
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
-Status BasicChannel<T, Ring, Sync>::attempt_send(T& item, std::uint64_t bytes) {
+inline Status BasicChannel<T, Ring, Sync>::attempt_send(T& item, std::uint64_t bytes) {
   switch (ring_.push(item, bytes)) {
     case Push::done:
       look_for_sleepers();
@@ -195,7 +195,7 @@ Status BasicChannel<T, Ring, Sync>::attempt_send(T& item, std::uint64_t bytes) {
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
-Status BasicChannel<T, Ring, Sync>::attempt_receive(T& item) {
+inline Status BasicChannel<T, Ring, Sync>::attempt_receive(T& item) {
   const Pop outcome = ring_.pop(item);
   if (outcome == Pop::done) look_for_sleepers();
   return received(outcome);

@@ -64,14 +64,14 @@ class BasicChannel {
   // Returns ok, stopped or closed.
   Status send(T&& item, std::uint64_t bytes = 0, StopToken stop = {});
   // Returns ok, would_block or closed.
-  Status try_send(T&& item, std::uint64_t bytes = 0);
+  [[gnu::always_inline]] Status try_send(T&& item, std::uint64_t bytes = 0);
   // Returns ok, timed_out, stopped or closed.
   Status send_for(std::chrono::nanoseconds timeout, T&& item, std::uint64_t bytes = 0,
                   StopToken stop = {});
 
   // Moves the oldest item into `item`. The forms return as those of send; closed means drained.
   Status receive(T& item, StopToken stop = {});
-  Status try_receive(T& item);
+  [[gnu::always_inline]] Status try_receive(T& item);
   Status receive_for(std::chrono::nanoseconds timeout, T& item, StopToken stop = {});
   // Waits for one item, then appends what is there, at most `most` >= 1 items, to `items`.
   Status receive_batch(std::vector<T>& items, std::size_t most, StopToken stop = {});
@@ -109,8 +109,8 @@ class BasicChannel {
   [[noreturn]] void refuse_size(std::uint64_t bytes) const;
 
   // One attempt; would_block: nothing happened. Throw the error the channel was closed with.
-  Status attempt_send(T& item, std::uint64_t bytes);
-  Status attempt_receive(T& item);
+  [[gnu::always_inline]] Status attempt_send(T& item, std::uint64_t bytes);
+  [[gnu::always_inline]] Status attempt_receive(T& item);
   Status received(Pop outcome) const;
   Status closed_status() const;
 

@@ -69,9 +69,10 @@ inline void prefetch_for_write(const void* address) {
 // One thread pushes and one pops, at a time; any thread may close.
 //
 // Each side owns its counter and keeps a copy of the other's, which it renews only when the ring
-// seems full or empty. So in the middle of a stream the two share no cache line but the items'. A
-// sender that finds a large ring full lets the receiver go some items ahead before it looks again:
-// each look takes the counter's line away from the receiver, who has enough to do meanwhile.
+// seems full or empty. So in the middle of a stream the two share no cache line but the items'.
+// Each look takes the other's line away from it, so who has caught up in a large ring lets the other
+// go some items ahead first: a sender when it finds the ring full, a receiver after a short run. One
+// that waits for a single item, as in a conversation, looks at once.
 template <typename T, typename Sync>
 class SpscRing {
  public:
@@ -85,13 +86,13 @@ class SpscRing {
     for (std::uint64_t i = head_.load(); i != tail_.load(); ++i) slots_[i & mask_].~T();
   }
 
-  Push push(T& item, std::uint64_t bytes) {
+  [[gnu::always_inline]] Push push(T& item, std::uint64_t bytes) {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     if (closing_.load(std::memory_order_relaxed)) return Push::closed;
     if (tail - sender_.head >= limits_.items) {
       sender_.head = head_.load(std::memory_order_acquire);
       if (tail - sender_.head >= limits_.items) {
-        Sync::relax(pauses_when_full_);
+        Sync::relax(pauses_);
         return Push::full;
       }
     }
@@ -111,7 +112,7 @@ class SpscRing {
     return Push::done;
   }
 
-  Pop pop(T& item) {
+  [[gnu::always_inline]] Pop pop(T& item) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     if (head == receiver_.tail) {
       const Pop status = renew_tail(head);
@@ -167,7 +168,7 @@ class SpscRing {
   }
 
   // A push that raced with close(): it counts, or the item goes back to its owner.
-  Push settle(T& item, std::uint64_t tail) {
+  [[gnu::noinline]] Push settle(T& item, std::uint64_t tail) {
     const std::lock_guard lock(closing_mutex_);
     if (tail < final_tail_) return Push::done;
     T& slot = slots_[tail & mask_];
@@ -180,8 +181,10 @@ class SpscRing {
     return Push::closed;
   }
 
-  // The order of the two loads matters: see close().
-  Pop renew_tail(std::uint64_t head) {
+  // Called where what was seen is used up. The order of the two loads matters: see close().
+  [[gnu::noinline]] Pop renew_tail(std::uint64_t head) {
+    const std::uint64_t run = head - std::exchange(receiver_.begun, head);
+    if (run != 0 && run < kShortRun) Sync::relax(run == 1 ? pauses_ / 4 : pauses_);
     receiver_.tail = tail_.load(std::memory_order_acquire);
     if (closing_.load(std::memory_order_relaxed)) [[unlikely]] {
       const std::lock_guard lock(closing_mutex_);
@@ -197,8 +200,11 @@ class SpscRing {
 
   const RingLimits limits_;
   const std::uint64_t mask_;
-  const std::uint32_t pauses_when_full_ =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(limits_.items / 16, 16));
+  static constexpr std::uint64_t kShortRun = 64;
+
+  // Before a side that has caught up with the other looks again, where the ring is large.
+  const std::uint32_t pauses_ =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(limits_.items / 64, 16));
   const RawArray<T> slots_;
   const std::unique_ptr<std::uint64_t[]> sizes_;  // of the items; null: bytes are unbounded
   typename Sync::template Atomic<bool> closing_{false};
@@ -218,7 +224,8 @@ class SpscRing {
   alignas(kCacheLine) typename Sync::template Atomic<std::uint64_t> head_{0};
   typename Sync::template Atomic<std::uint64_t> bytes_out_{0};
   struct {
-    std::uint64_t tail = 0;  // the sender's, as last seen
+    std::uint64_t tail = 0;   // the sender's, as last seen
+    std::uint64_t begun = 0;  // head_ when it was last looked at
   } receiver_;
 };
 
@@ -244,7 +251,7 @@ class MpmcRing {
     }
   }
 
-  Push push(T& item, std::uint64_t bytes) {
+  [[gnu::always_inline]] Push push(T& item, std::uint64_t bytes) {
     bool reserved = false;
     std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     while (true) {
@@ -267,7 +274,7 @@ class MpmcRing {
     }
   }
 
-  Pop pop(T& item) {
+  [[gnu::always_inline]] Pop pop(T& item) {
     std::uint64_t head = head_.load(std::memory_order_relaxed);
     while (true) {
       Slot& slot = slot_of(head);
