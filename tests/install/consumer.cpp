@@ -1,9 +1,19 @@
-// A program of somebody else: reads a plan, asks for a schedule's edges, draws an empty report.
+// A program of somebody else: runs a chain over channels, reads a plan, asks for a schedule's edges,
+// draws an empty report.
+#include <headrace/pipeline.h>
 #include <headrace/plan.h>
 #include <headrace/report.h>
 #include <headrace/schedule.h>
 
 #include <iostream>
+
+int sum_of_squares(int count) {
+  int next = 0, sum = 0;
+  headrace::run_pipeline(
+      {.capacity = 4}, [&] { return next < count ? std::optional(next++) : std::nullopt; },
+      [](int number) { return number * number; }, [&](int square) { sum += square; });
+  return sum;
+}
 
 int main() {
   const headrace::Plan plan = headrace::parse_plan(R"(
@@ -25,5 +35,7 @@ schedule: lockstep
   const std::string page = headrace::report_html({.title = plan.name});
   std::cout << lockstep << " edges in lock-step, " << async << " asynchronous; a page of "
             << page.size() << " bytes\n";
-  return lockstep > async && page.find(plan.name) != std::string::npos ? 0 : 1;
+  return sum_of_squares(10) == 285 && lockstep > async && page.find(plan.name) != std::string::npos
+             ? 0
+             : 1;
 }
