@@ -65,9 +65,9 @@ Usage one_thread(const Options& options, Stage stage, std::uint64_t items) {
   return usage;
 }
 
-// One thread a stage. `pinned`: the first two on one core, the last two on the other.
+// One thread a stage.
 template <typename Queue>
-Usage thread_per_stage(const Options& options, bool pinned, Stage stage, std::uint64_t items) {
+Usage thread_per_stage(const Options& options, Stage stage, std::uint64_t items) {
   std::vector<std::unique_ptr<Queue>> queues;
   for (std::uint64_t i = 1; i < stages; ++i) queues.push_back(std::make_unique<Queue>());
   std::uint64_t sum = 0;
@@ -93,24 +93,21 @@ Usage thread_per_stage(const Options& options, bool pinned, Stage stage, std::ui
     }
     sum = total;
   };
-  const auto cores = [&](int half) {
-    return pinned ? std::vector{options.cores[half]} : options.cores;
-  };
-  const Usage usage = run_together({{cores(0), source},
-                                    {cores(0), [&] { middle(1); }},
-                                    {cores(1), [&] { middle(2); }},
-                                    {cores(1), sink}});
+  const Usage usage = run_together({{options.cores, source},
+                                    {options.cores, [&] { middle(1); }},
+                                    {options.cores, [&] { middle(2); }},
+                                    {options.cores, sink}});
   check_sum(sum, items, Queue::name);
   return usage;
 }
 
-// run_pipeline, which adds errors, stop and typed stages to the same threads.
-template <std::uint64_t capacity>
+// `pinned`: two stages a core.
+template <std::uint64_t capacity, bool pinned>
 Usage headrace_pipeline(const Options& options, Stage stage, std::uint64_t items) {
   std::uint64_t sum = 0, next = 0;
   const Usage usage = on_both_cores(options, [&] {
     run_pipeline(
-        {.capacity = capacity},
+        {.capacity = capacity, .cores = pinned ? options.cores : std::vector<int>()},
         [&] { return next < items ? std::optional(stage(next++)) : std::nullopt; }, stage, stage,
         [&](std::uint64_t value) { sum += stage(value); });
   });
@@ -182,28 +179,20 @@ Column column(const Options& options, const std::string& name, double seconds_a_
                                       return run(options, stage, items);
                                     }}}};
   };
-  const auto threads = [&]<typename Queue>(std::type_identity<Queue>, std::string who, Role role,
-                                           bool pinned) {
-    return entrant(std::move(who), role,
-                   [pinned](const Options& run_options, Stage run_stage, std::uint64_t items) {
-                     return thread_per_stage<Queue>(run_options, pinned, run_stage, items);
-                   });
-  };
-  const std::type_identity<HeadraceSpsc<std::uint64_t, 16>> short_queue;
-  const std::type_identity<HeadraceSpsc<std::uint64_t, 1024>> long_queue;
-  return {name,
-          {entrant("one thread, no queue", Role::baseline, one_thread),
-           entrant("run_pipeline, capacity 16", Role::ours, headrace_pipeline<16>),
-           entrant("run_pipeline, capacity 64", Role::ours, headrace_pipeline<64>),
-           entrant("run_pipeline, capacity 1024", Role::ours, headrace_pipeline<1024>),
-           threads(short_queue, "SpscChannel of 16, two stages a core", Role::ours, true),
-           threads(long_queue, "SpscChannel of 1024, two stages a core", Role::ours, true),
-           entrant("tbb::parallel_pipeline, 16 tokens", Role::rival, one_tbb),
+  return {
+      name,
+      {entrant("one thread, no queue", Role::baseline, one_thread),
+       entrant("run_pipeline, capacity 16", Role::ours, headrace_pipeline<16, false>),
+       entrant("run_pipeline, capacity 64", Role::ours, headrace_pipeline<64, false>),
+       entrant("run_pipeline, capacity 1024", Role::ours, headrace_pipeline<1024, false>),
+       entrant("run_pipeline, 16, two stages a core", Role::ours, headrace_pipeline<16, true>),
+       entrant("run_pipeline, 64, two stages a core", Role::ours, headrace_pipeline<64, true>),
+       entrant("run_pipeline, 1024, two stages a core", Role::ours, headrace_pipeline<1024, true>),
+       entrant("tbb::parallel_pipeline, 16 tokens", Role::rival, one_tbb),
 #ifdef HEADRACE_BENCH_TASKFLOW
-           entrant("Taskflow, 16 lines", Role::rival, taskflow),
+       entrant("Taskflow, 16 lines", Role::rival, taskflow),
 #endif
-           threads(std::type_identity<MutexQueue<std::uint64_t, 16>>{}, "mutex queue of 16",
-                   Role::rival, false)}};
+       entrant("mutex queue of 16", Role::rival, thread_per_stage<MutexQueue<std::uint64_t, 16>>)}};
 }
 
 void run(const Options& options) {

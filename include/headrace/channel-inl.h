@@ -54,8 +54,10 @@ const ChannelLimits& BasicChannel<T, Ring, Sync>::checked(const ChannelLimits& l
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
-Status BasicChannel<T, Ring, Sync>::send(T&& item, std::uint64_t bytes, StopToken stop) {
-  return send_until({}, item, bytes, stop);
+inline Status BasicChannel<T, Ring, Sync>::send(T&& item, std::uint64_t bytes,
+                                                const StopToken& stop) {
+  const Status status = try_send(std::move(item), bytes);
+  return status != Status::would_block ? status : send_until({}, item, bytes, stop);
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
@@ -66,12 +68,14 @@ inline Status BasicChannel<T, Ring, Sync>::try_send(T&& item, std::uint64_t byte
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
 Status BasicChannel<T, Ring, Sync>::send_for(std::chrono::nanoseconds timeout, T&& item,
-                                             std::uint64_t bytes, StopToken stop) {
+                                             std::uint64_t bytes, const StopToken& stop) {
   return send_until(Sync::after(timeout), item, bytes, stop);
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
-Status BasicChannel<T, Ring, Sync>::receive(T& item, StopToken stop) {
+inline Status BasicChannel<T, Ring, Sync>::receive(T& item, const StopToken& stop) {
+  const Status status = attempt_receive(item);
+  if (status != Status::would_block) return status;
   return receive_until({}, stop, [&] { return attempt_receive(item); });
 }
 
@@ -82,13 +86,13 @@ inline Status BasicChannel<T, Ring, Sync>::try_receive(T& item) {
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
 Status BasicChannel<T, Ring, Sync>::receive_for(std::chrono::nanoseconds timeout, T& item,
-                                                StopToken stop) {
+                                                const StopToken& stop) {
   return receive_until(Sync::after(timeout), stop, [&] { return attempt_receive(item); });
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
 Status BasicChannel<T, Ring, Sync>::receive_batch(std::vector<T>& items, std::size_t most,
-                                                  StopToken stop) {
+                                                  const StopToken& stop) {
   const auto attempt = [&] {
     const std::size_t before = items.size();
     const std::size_t room = std::min<std::size_t>(most, ring_.items());
@@ -109,7 +113,7 @@ Status BasicChannel<T, Ring, Sync>::receive_batch(std::vector<T>& items, std::si
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
 Status BasicChannel<T, Ring, Sync>::receive_any(std::span<BasicChannel* const> channels, T& item,
-                                                std::size_t& index, StopToken stop) {
+                                                std::size_t& index, const StopToken& stop) {
   // A wake-up from one channel that finds an item in another belongs to whoever else sleeps there.
   struct PassOn {
     std::span<BasicChannel* const> channels;

@@ -62,26 +62,26 @@ class BasicChannel {
 
   // Moves `item` in once it fits. `bytes`: its size against the byte bound, until it is received.
   // Returns ok, stopped or closed.
-  Status send(T&& item, std::uint64_t bytes = 0, StopToken stop = {});
+  [[gnu::always_inline]] Status send(T&& item, std::uint64_t bytes = 0, const StopToken& stop = {});
   // Returns ok, would_block or closed.
   [[gnu::always_inline]] Status try_send(T&& item, std::uint64_t bytes = 0);
   // Returns ok, timed_out, stopped or closed.
   Status send_for(std::chrono::nanoseconds timeout, T&& item, std::uint64_t bytes = 0,
-                  StopToken stop = {});
+                  const StopToken& stop = {});
 
   // Moves the oldest item into `item`. The forms return as those of send; closed means drained.
-  Status receive(T& item, StopToken stop = {});
+  [[gnu::always_inline]] Status receive(T& item, const StopToken& stop = {});
   [[gnu::always_inline]] Status try_receive(T& item);
-  Status receive_for(std::chrono::nanoseconds timeout, T& item, StopToken stop = {});
+  Status receive_for(std::chrono::nanoseconds timeout, T& item, const StopToken& stop = {});
   // Waits for one item, then appends what is there, at most `most` >= 1 items, to `items`.
-  Status receive_batch(std::vector<T>& items, std::size_t most, StopToken stop = {});
+  Status receive_batch(std::vector<T>& items, std::size_t most, const StopToken& stop = {});
 
   // Waits until one of the channels has an item and moves it into `item`; `index`: which one. The
   // search begins after `index`, so that a loop serves all of them in turn. A drained channel is
   // passed over; closed: all of them are. An error that a channel was closed with is thrown as soon
   // as the search comes to it drained.
   static Status receive_any(std::span<BasicChannel* const> channels, T& item, std::size_t& index,
-                            StopToken stop = {});
+                            const StopToken& stop = {});
 
   // Idempotent; any thread.
   void close();

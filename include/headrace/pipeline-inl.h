@@ -7,8 +7,10 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "headrace/pipeline.h"
+#include "headrace/thread.h"
 
 namespace headrace {
 namespace pipeline_detail {
@@ -19,6 +21,7 @@ using Link = SpscChannel<T>;
 // What the threads of one pipeline share.
 struct Run {
   const PipelineOptions& options;
+  const std::size_t stages;
   std::mutex mutex;
   std::optional<Error> error;  // the first
 
@@ -28,6 +31,7 @@ struct Run {
   void stage(std::size_t number, Body body, Links&... links) {
     std::uint64_t item = 0;
     try {
+      if (!options.cores.empty()) pin_to({options.cores[number * options.cores.size() / stages]});
       while (body()) ++item;
     } catch (...) {
       const Error failure = caught(fmt::format("stage {}, item {}", number, item));
@@ -79,7 +83,7 @@ template <typename Source, typename... Stages>
 Status run_pipeline(const PipelineOptions& options, Source source, Stages... stages) {
   static_assert(sizeof...(Stages) > 0, "a pipeline needs a sink behind its source");
   using Out = typename std::invoke_result_t<Source&>::value_type;
-  pipeline_detail::Run run{options, {}, {}};
+  pipeline_detail::Run run{options, 1 + sizeof...(Stages), {}, {}};
   pipeline_detail::Link<Out> out("output of stage 0", run.limits());
   {
     const auto body = [&] {
@@ -87,12 +91,14 @@ Status run_pipeline(const PipelineOptions& options, Source source, Stages... sta
       return item && run.template send<Out>(out, *std::move(item));
     };
     const std::jthread thread([&] { run.stage(0, body, out); });
+    const std::vector<int> cores = allowed_cores();
     try {
       pipeline_detail::run_from(run, 1, out, stages...);
     } catch (...) {  // a thread did not start
       out.close();
       throw;
     }
+    pin_to(cores);
   }
   if (run.error) throw *run.error;
   return options.stop.stop_requested() ? Status::stopped : Status::ok;

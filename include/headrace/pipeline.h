@@ -12,7 +12,7 @@
 //     ..."; the source is stage 0, items count from 0). Items before it in the chain are served by
 //     the stages behind it; the stages before it stop, at the latest after the call they are in.
 //   - stop: every wait ends; what is on its way is dropped, and the result is Status::stopped.
-//   - The sink runs in the caller's thread. When run_pipeline returns or throws, all its threads
+//   - The sink runs in the caller's thread, which gets its cores back at the end. When run_pipeline returns or throws, all its threads
 //     have ended.
 //   - An item must be movable without throwing, and default constructible.
 #pragma once
@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <vector>
 
 #include "headrace/channel.h"
 
@@ -27,6 +28,9 @@ namespace headrace {
 
 struct PipelineOptions {
   std::uint64_t capacity = 64;  // items between two stages
+  // Cores to pin the stages to, in groups of neighbours: with two cores and four stages the first
+  // two share a core. Empty: not pinned. Error(resource) names a core that there is not.
+  std::vector<int> cores;
   std::stop_token stop;
 };
 

@@ -43,12 +43,12 @@ void pause() {
 
 // To wait in place is of use only where another core can bring the change meanwhile.
 std::uint32_t turns_of_pauses() {
-  static const std::uint32_t turns = std::thread::hardware_concurrency() > 1 ? 100 : 0;
+  static const std::uint32_t turns = std::thread::hardware_concurrency() > 1 ? 20 : 0;
   return turns;
 }
 
-constexpr std::uint32_t kPausesPerTurn = 2;
-constexpr std::uint32_t kYields = 8;
+constexpr std::uint32_t kPausesPerTurn = 1;
+constexpr std::uint32_t kYields = 32;
 
 }  // namespace
 

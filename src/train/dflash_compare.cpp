@@ -32,7 +32,8 @@ double Comparison::speedup() const {
   return async > 0 ? lockstep / async : 0;
 }
 
-Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const Target> target) {
+Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const Target> target,
+                             const std::string& out) {
   Comparison comparison;
   comparison.costs = probe_costs(session, target);
 
@@ -51,12 +52,15 @@ Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const
     trainer.set_total_steps(session.options.steps);
     ProgressLine progress(names[i]);
     ComparedRun compared;
-    compared.run =
-        run_plan(plans[i], trainer, session.options.steps, names[i], [&](const StepLog& log) {
-          progress.update(log.step + 1, session.options.steps,
-                          fmt::format("loss {:.3f}", log.loss));
-          return true;
-        });
+    compared.run = run_plan(plans[i], trainer,
+                            {.name = names[i],
+                             .until = session.options.steps,
+                             .trace_path = fmt::format("{}/trace-{}.json", out, names[i])},
+                            [&](const StepLog& log) {
+                              progress.update(log.step + 1, session.options.steps,
+                                              fmt::format("loss {:.3f}", log.loss));
+                              return true;
+                            });
     if (compared.run.outcome == Outcome::stopped)
       fail(ErrorCode::cancelled, "stopped while comparing");
     // Devices that share a core are not predicted: the plan does not know of cores.

@@ -23,8 +23,9 @@ struct Comparison {
   double speedup() const;         // lockstep over async, measured
 };
 
-// options.steps steps each. Error(cancelled) after Ctrl-C.
-Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const Target> target);
+// options.steps steps each; their traces go to `out`, which exists. Error(cancelled) after Ctrl-C.
+Comparison compare_schedules(const DflashSession& session, std::shared_ptr<const Target> target,
+                             const std::string& out);
 
 // The table of a comparison, within 100 columns.
 std::string comparison_table(const Comparison& comparison);

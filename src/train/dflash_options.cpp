@@ -112,6 +112,7 @@ void validate(const DflashOptions& o) {
   check_range("--drafters", o.drafters, 1, 64);
   check_range("--depth", o.depth, 1, 1024);
   check_range("--workers", o.workers, 0, 64);
+  if (o.replan == 1) fail(ErrorCode::usage, "--replan 1: give at least 2 steps to measure, or 0");
   check_range("--batch", o.batch, 1, 4096);
   check_range("--length", o.length, 3, 1u << 20);
   check_range("--anchors", o.anchors, 1, o.length);

@@ -9,6 +9,9 @@
 
 namespace headrace {
 
+// Re-planning makes a channel at most so many times as deep. A bound on its bytes stays.
+constexpr std::uint64_t kReplanDeepens = 8;
+
 struct DflashOptions {
   std::string target;  // a path or the name of a model
   std::vector<std::string> data;
@@ -32,6 +35,7 @@ struct DflashOptions {
   std::string decay = "linear";     // linear | cosine | wsd
   std::uint64_t warmup = 30;        // steps
   std::uint64_t depth = 2;          // batches of features between a target and a drafter
+  std::uint64_t replan = 0;         // re-plan after so many steps; 0: never
   std::uint64_t workers = 1;        // threads that read and tokenise; 0: the load stage does
   std::uint64_t channel_bytes = 0;  // 0: none
   std::uint64_t seed = 1;

@@ -179,6 +179,7 @@ nlohmann::ordered_json to_json(const DflashOutcome& outcome) {
                   {"invalid_utf8_bytes", outcome.data.invalid_utf8_bytes}};
   json["peak_memory_bytes"] = peak_memory_bytes();
   json["devices"] = devices_json(outcome.run);
+  if (outcome.run.replan) json["replan"] = to_json(*outcome.run.replan);
   return json;
 }
 
@@ -191,6 +192,7 @@ std::string to_text(const DflashOutcome& outcome) {
   text += fmt::format("loss {:.3f} -> {:.3f}, peak memory {:.2f} GiB, weights {:.12}\n",
                       run.loss_first, run.loss_last,
                       static_cast<double>(peak_memory_bytes()) / (1u << 30), run.weights_sha256);
+  if (run.replan) text += to_text(*run.replan) + "\n";
   for (const ReportShares& s : shares_of(run, ""))
     text += fmt::format(
         "{:8} busy {:5.1f} %  starved {:4.1f}  back-pressured {:4.1f}  synchronising {:4.1f}  host "
@@ -244,6 +246,7 @@ Report to_report(const DflashSession& session, const DflashOutcome& outcome) {
       "Acceptance in training is judged among the tokens of the training softmax.",
       outcome.grad_delay == 0 ? "No gradient is delayed."
                               : "Each gradient is applied one step late."};
+  if (run.replan) report.notes.push_back(to_text(*run.replan));
   return report;
 }
 

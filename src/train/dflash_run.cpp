@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "headrace/error.h"
 #include "headrace/simulator.h"
 #include "nn/threads.h"
 #include "train/interrupt.h"
@@ -19,6 +20,14 @@ double mean_of_last(const std::vector<StepLog>& log, std::size_t first, std::siz
   double sum = 0;
   for (std::size_t i = from; i < log.size(); ++i) sum += log[i].loss;
   return from < log.size() ? sum / static_cast<double>(log.size() - from) : 0;
+}
+
+void finish(Recorder& recorder) {
+  try {
+    recorder.finish();
+  } catch (const Error& error) {
+    fmt::print(stderr, "headrace: {}\n", error.what());
+  }
 }
 
 }  // namespace
@@ -58,20 +67,21 @@ Plan with_measured_costs(Plan plan, const TraceHeader& header, const std::vector
   return plan;
 }
 
-DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until,
-                   const std::string& name, const std::function<bool(const StepLog&)>& on_step) {
+DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, const RunOptions& wanted,
+                   const std::function<bool(const StepLog&)>& on_step) {
   DflashRun run;
-  run.name = name;
+  run.name = wanted.name;
   const std::size_t first_step = trainer.log().size();
   const std::uint64_t first_tokens = trainer.tokens();
-  Recorder recorder(trace_header(placed.plan, placed.plan.schedule));
+  Recorder recorder(trace_header(placed.plan, placed.plan.schedule), {.path = wanted.trace_path});
 
   const auto start = Clock::now();
   auto last = start;
   Executor* running = nullptr;
   ExecutorOptions options;
-  options.steps = until > trainer.steps() ? until - trainer.steps() : 0;
+  options.steps = wanted.until > trainer.steps() ? wanted.until - trainer.steps() : 0;
   options.cores = placed.placement.cores;
+  options.replan = wanted.replan;
   options.on_worker_start = [&](const std::string& resource) {
     set_compute_threads(static_cast<int>(placed.placement.threads(resource)));
   };
@@ -88,6 +98,8 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64
     const std::jthread watcher = stop_on_interrupt(executor);
     run.outcome = executor.run();
   }
+  run.replan = executor.replanned();
+  finish(recorder);
 
   run.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   run.steps = trainer.log().size() - first_step;
@@ -99,7 +111,8 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64
   run.header = recorder.header();
   run.spans = recorder.spans();
   run.accounting = account(run.header, run.spans);
-  run.plan = with_measured_costs(placed.plan, run.header, run.spans);
+  const bool replanned = run.replan && run.replan->applied_at_step > 0;
+  run.plan = with_measured_costs(replanned ? run.replan->plan : placed.plan, run.header, run.spans);
   if (run.steps > 0) run.bound_seconds = bound(run.plan);
   return run;
 }

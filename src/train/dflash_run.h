@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "headrace/accounting.h"
 #include "headrace/executor.h"
 #include "headrace/record.h"
+#include "headrace/replan.h"
 #include "train/dflash_plan.h"
 #include "train/dflash_trainer.h"
 
@@ -28,18 +30,26 @@ struct DflashRun {
   TraceHeader header;
   std::vector<Span> spans;
   Accounting accounting;
-  Plan plan;  // with measured costs
+  Plan plan;                            // as it was at the end, with measured costs
+  std::optional<ReplanOutcome> replan;  // where it was asked for
 
   double tokens_per_second() const {
     return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
   }
 };
 
-// Steps between the trainer's present step and `until` (0: to the end of the data). `on_step` is
-// called after each completed step with the trainer consistent; it returns false to stop. Ctrl-C
-// stops. An error of a stage is thrown after everything has stopped.
-DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, std::uint64_t until,
-                   const std::string& name, const std::function<bool(const StepLog&)>& on_step);
+struct RunOptions {
+  std::string name;
+  std::uint64_t until = 0;  // the trainer's step to end after; 0: to the end of the data
+  std::string trace_path;   // the trace grows there while the run goes on; "": nowhere
+  ReplanOptions replan;
+};
+
+// `on_step` is called after each completed step with the trainer consistent; it returns false to
+// stop. Ctrl-C stops. An error of a stage is thrown after everything has stopped. A trace that
+// cannot be written is said on stderr and changes nothing else.
+DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, const RunOptions& options,
+                   const std::function<bool(const StepLog&)>& on_step);
 
 // Turns Ctrl-C into a stop for as long as it lives.
 std::jthread stop_on_interrupt(Executor& executor);

@@ -48,7 +48,8 @@ MemoryPlan planned_memory(const DflashSession& session) {
   plan.drafters =
       drafter_parameters * (16 + o.drafters * 2 * element) + heads * vocab * hidden * element;
   plan.target = target_parameters * element + o.targets * tokens * (6 * hidden + 3 * ffn) * 4;
-  plan.features = session.feature_bytes() * (o.depth * o.drafters + o.targets + o.drafters);
+  const std::uint64_t depth = o.depth * (o.replan > 0 ? kReplanDeepens : 1);
+  plan.features = session.feature_bytes() * (depth * o.drafters + o.targets + o.drafters);
   // A layer keeps about 12 rows of the hidden size and 4 of the FFN for backward; the head a chunk of logits.
   const std::uint64_t softmax =
       o.head_tokens > 0 ? std::min(vocab, o.head_tokens + o.head_drawn + tokens) : vocab;

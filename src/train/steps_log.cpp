@@ -69,16 +69,14 @@ bool StepsLog::go_on_in_place(std::uint64_t step, std::uint64_t bytes) {
   return held;
 }
 
-void StepsLog::go_on_from_elsewhere(std::uint64_t step) {
-  descent_ = descent(step, 0);
+void StepsLog::begin(std::optional<std::uint64_t> after) {
+  open();
+  // What a run left that was killed before its first checkpoint: nothing descends from it.
+  if (::ftruncate(file_, 0) != 0) refuse("shorten");
+  if (after) descent_ = descent(*after, 0);
 }
 
 void StepsLog::append(const StepLog& step) {
-  if (file_ < 0) {
-    open();
-    // What a run left that was killed before its first checkpoint: nothing descends from it.
-    if (::ftruncate(file_, 0) != 0) refuse("shorten");
-  }
   write(descent_ + line_of(step));
   descent_.clear();
 }

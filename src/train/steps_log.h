@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,18 +21,20 @@ void add_rows(Sha256& hash, const TokenBatch& batch);
 
 class StepsLog {
  public:
-  // Of a run that begins in OUT. Creates nothing before the first append().
+  // Creates nothing before begin() or go_on_in_place().
   explicit StepsLog(const std::string& out);
   ~StepsLog();
   StepsLog(const StepsLog&) = delete;
   StepsLog& operator=(const StepsLog&) = delete;
 
-  // Before the first append(): the run goes on after `step`, whose checkpoint lies in OUT and keeps
-  // what sync() gave. Error(resource) where another process writes the log. False where the log
-  // does not hold that step; what is appended then descends from nothing.
+  // One of these comes before the first append(), and before anything else is written to OUT.
+  // Error(resource) where another process has done so and still runs.
+  //
+  // A run that begins in OUT. `after`: its checkpoint, where that lies elsewhere.
+  void begin(std::optional<std::uint64_t> after = {});
+  // The run goes on after `step`, whose checkpoint lies in OUT and keeps what sync() gave. False
+  // where the log does not hold that step; what is appended then descends from nothing.
   bool go_on_in_place(std::uint64_t step, std::uint64_t bytes);
-  // The same for a checkpoint that lies elsewhere.
-  void go_on_from_elsewhere(std::uint64_t step);
 
   // Error(io) names the file; no part of the line is left then.
   void append(const StepLog& step);

@@ -98,11 +98,8 @@ int dry_run(const DflashSession& session, std::shared_ptr<const Target> target) 
 
 int compare(const DflashSession& session, std::shared_ptr<const Target> target) {
   const std::string out = out_folder(session.options);
-  const Comparison comparison = compare_schedules(session, std::move(target));
-  fs::create_directories(out);
-  for (const auto& [run, predicted] : comparison.runs)
-    write_trace((fs::path(out) / fmt::format("trace-{}.json", run.name)).string(), run.header,
-                run.spans);
+  make_folders(out);
+  const Comparison comparison = compare_schedules(session, std::move(target), out);
   const nlohmann::ordered_json json = to_json(comparison);
   write_file_atomically((fs::path(out) / "compare.json").string(), json.dump(2) + "\n");
   const std::string html = session.options.html.empty() ? (fs::path(out) / "report.html").string()
@@ -142,8 +139,14 @@ class Training {
       return 0;
     }
     try {
-      outcome.run = run_plan(placed_, trainer_, options_.steps, placed_.plan.schedule.name,
-                             [this](const StepLog& log) { return after_step(log); });
+      outcome.run =
+          run_plan(placed_, trainer_,
+                   {.name = placed_.plan.schedule.name,
+                    .until = options_.steps,
+                    .trace_path = trace_path(),
+                    .replan = {.after_steps = options_.replan,
+                               .items = kReplanDeepens * placed_.plan.channel("features").items}},
+                   [this](const StepLog& log) { return after_step(log); });
     } catch (...) {
       progress_.clear();
       save_what_can_be();
@@ -152,7 +155,7 @@ class Training {
     progress_.clear();
     outcome.log = trainer_.log();
     if (outcome.log.empty() && interrupted())
-      fail(ErrorCode::cancelled, "stopped before the first step: nothing was written");
+      fail(ErrorCode::cancelled, "stopped before the first step");
     if (outcome.log.empty())
       fail(ErrorCode::bad_input,
            "the data hold no row of at least three tokens: nothing was trained");
@@ -180,7 +183,7 @@ class Training {
       fmt::print(stderr,
                  "one pass over the data: the learning rate stays at its peak; give --steps or "
                  "--seconds and it falls\n");
-    if (session_.resumed) go_on_with_log(*session_.resumed);
+    open_log();
     start_ = std::chrono::steady_clock::now();
   }
 
@@ -204,8 +207,11 @@ class Training {
            result.value("weights_sha256", std::string()) == trainer_.weights_sha256();
   }
 
-  void go_on_with_log(const CheckpointFiles& from) {
-    if (!goes_on_in_place()) return log_.go_on_from_elsewhere(from.step);
+  // From here on OUT is this run's.
+  void open_log() {
+    if (!session_.resumed) return log_.begin();
+    const CheckpointFiles& from = *session_.resumed;
+    if (!goes_on_in_place()) return log_.begin(from.step);
     if (!log_.go_on_in_place(from.step, from.state.value("log_bytes", std::uint64_t{0})))
       fmt::print(
           stderr,
@@ -275,8 +281,15 @@ class Training {
     }
   }
 
+  // The trace of this run. That of the one before it in OUT stays beside it.
+  std::string trace_path() const {
+    const fs::path path = fs::path(out_) / "trace.json";
+    if (session_.resumed && fs::exists(path))
+      fs::rename(path, fs::path(out_) / fmt::format("trace-to-step-{}.json", trainer_.steps()));
+    return path.string();
+  }
+
   void write_files(const DflashRun& run) {
-    write_trace((fs::path(out_) / "trace.json").string(), run.header, run.spans);
     write_file_atomically((fs::path(out_) / "plan.yaml").string(), write_plan(run.plan));
     write_file_atomically((fs::path(out_) / "timeline.svg").string(),
                           timeline_svg(run.header, run.spans));

@@ -19,16 +19,17 @@ std::atomic<long> threads_left = -1;      // of the process
 
 }  // namespace
 
-void* operator new(std::size_t size) {
+// Not inlined: where the compiler sees one of the three without the others it warns of a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   if (allocations_left == 0) throw std::bad_alloc();
   if (allocations_left > 0) --allocations_left;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
@@ -85,7 +86,7 @@ TEST(ExecutorFailures, NoMemoryInAWorkerEndsTheRunWithAnError) {
                              }},
                         &recorder);
       last = error_of(executor);
-      if (!last.empty()) EXPECT_THAT(last, HasSubstr("out of memory"));
+      EXPECT_THAT(last, testing::AnyOf("", HasSubstr("out of memory")));
     }
     EXPECT_EQ(last, "") << "with enough memory it runs";
   }

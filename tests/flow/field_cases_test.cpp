@@ -137,8 +137,8 @@ TEST(FieldCases, ManyRunsEndAsTheyShould) {
         executor.request_stop();
       });
     const Outcome outcome = executor.run();
-    if (round % 2 == 0) EXPECT_EQ(outcome, Outcome::finished);
-    if (outcome == Outcome::finished) EXPECT_EQ(executor.steps_completed(), 6u);
+    EXPECT_TRUE(outcome == Outcome::finished || round % 2 == 1);
+    EXPECT_TRUE(outcome == Outcome::stopped || executor.steps_completed() == 6u);
   }
 }
 

@@ -46,6 +46,9 @@ Action add_dflash(CLI::App& train) {
   app.add_option("--workers", o.workers,
                  "Background threads that read and tokenise (0: the load stage does)")
       ->capture_default_str();
+  app.add_option("--replan", o.replan,
+                 "Measure so many steps, then deepen the channels where the model predicts a gain "
+                 "above 5 % (0: never)");
   add_bytes(app, "--channel-bytes", o.channel_bytes, "Bound on the features in flight (none)");
 
   app.add_option("--steps", o.steps, "Optimizer steps (one pass over the data)");
