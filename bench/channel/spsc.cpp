@@ -1,8 +1,8 @@
 // One sender and one receiver: throughput and round trip, spinning and blocking, for items of 8 and
 // 64 bytes and capacities of 4, 64 and 1024. usage: bench_channel_spsc [--help]
 //
-// Spinning: each queue's try_ calls in one loop, with and without a pause instruction; "p" behind a
-// figure says that the pause was the better choice. Blocking: the calls that put a thread to sleep;
+// Spinning: each queue's try_ calls in one loop that waits for nothing, one pause instruction ("p"
+// behind a figure) or sixteen ("P") between tries, whichever was the fastest for the queue. Blocking: the calls that put a thread to sleep;
 // how long a library spins first decides much of it, so cores busy and sleeps an item stand beside.
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ Entrant entrant(Role role, const Options& options) {
 template <Measure measure, typename T, std::size_t N>
 std::vector<Entrant> spinning(const Options& options) {
   const auto spin = [&]<typename Queue>(std::type_identity<Queue>, Role role) {
-    return entrant<Queue, T, measure, SpinBare, SpinPause>(role, options);
+    return entrant<Queue, T, measure, Spin<0>, Spin<1>, Spin<16>>(role, options);
   };
   return {spin(std::type_identity<HeadraceSpsc<T, N>>{}, Role::ours),
           spin(std::type_identity<HeadraceBounded<T, N>>{}, Role::reference),
@@ -44,7 +44,7 @@ std::vector<Entrant> spinning(const Options& options) {
           spin(std::type_identity<AtomicQueueTry<T, N>>{}, Role::rival),
           spin(std::type_identity<OneTbb<T, N>>{}, Role::rival),
           spin(std::type_identity<MutexQueue<T, N>>{}, Role::rival),
-          entrant<AtomicQueueUncancellable<T, N>, T, measure, SpinBare>(Role::reference, options)};
+          entrant<AtomicQueueUncancellable<T, N>, T, measure, Spin<0>>(Role::reference, options)};
 }
 
 template <Measure measure, typename T, std::size_t N>

@@ -36,31 +36,22 @@ inline std::uint64_t value_of(const Line& item) {
   return damage == 0 ? item[0] : 0;
 }
 
-// How a thread waits. The two ways to spin are the same loop for every queue; neither yields, so
-// each thread needs a core of its own.
-struct SpinBare {
-  static constexpr const char* mark = "";
+// How a thread waits between two tries: not at all, for a pause instruction, or for sixteen of them
+// (about what Headrace's own large rings do inside a try that fails). The same for every queue; none
+// yields, so each thread needs a core of its own.
+template <int pauses>
+struct Spin {
+  static constexpr const char* mark = pauses == 0 ? "" : pauses == 1 ? "p" : "P";
+  static void relax() {
+    for (int i = 0; i < pauses; ++i) _mm_pause();
+  }
   template <typename Queue, typename T>
   static void push(Queue& queue, T& item) {
-    while (!queue.try_push(item)) {
-    }
+    while (!queue.try_push(item)) relax();
   }
   template <typename Queue, typename T>
   static void pop(Queue& queue, T& item) {
-    while (!queue.try_pop(item)) {
-    }
-  }
-};
-
-struct SpinPause {
-  static constexpr const char* mark = "p";
-  template <typename Queue, typename T>
-  static void push(Queue& queue, T& item) {
-    while (!queue.try_push(item)) _mm_pause();
-  }
-  template <typename Queue, typename T>
-  static void pop(Queue& queue, T& item) {
-    while (!queue.try_pop(item)) _mm_pause();
+    while (!queue.try_pop(item)) relax();
   }
 };
 

@@ -95,8 +95,9 @@ Status BasicChannel<T, Ring, Sync>::receive_batch(std::vector<T>& items, std::si
                                                   const StopToken& stop) {
   const auto attempt = [&] {
     const std::size_t before = items.size();
-    const std::size_t room = std::min<std::size_t>(most, ring_.items());
-    items.reserve(before + std::max<std::size_t>(room, 1));  // may fail: before anything is taken
+    // May fail: before anything is taken. Doubles, so that batches may pile up.
+    const std::size_t room = std::clamp<std::size_t>(ring_.items(), 1, most);
+    if (items.capacity() < before + room) items.reserve(std::max(before + room, 2 * before));
     Pop last = Pop::done;
     while (items.size() < items.capacity() && items.size() - before < most) {
       T item;
@@ -125,15 +126,14 @@ Status BasicChannel<T, Ring, Sync>::receive_any(std::span<BasicChannel* const> c
   std::vector<BasicChannel*> open;
   const auto attempt = [&] {
     open.clear();
+    const std::size_t last = index;
     for (std::size_t i = 1; i <= channels.size(); ++i) {
-      const std::size_t candidate = (index + i) % channels.size();
-      const Status status = channels[candidate]->attempt_receive(item);
-      if (status == Status::ok) {
-        index = candidate;
-        return status;
-      }
-      if (status == Status::would_block) open.push_back(channels[candidate]);
+      index = (last + i) % channels.size();
+      const Status status = channels[index]->attempt_receive(item);
+      if (status == Status::ok) return status;
+      if (status == Status::would_block) open.push_back(channels[index]);
     }
+    index = last;
     return open.empty() ? Status::closed : Status::would_block;
   };
   const auto sleep = [&] {
@@ -222,8 +222,10 @@ Status BasicChannel<T, Ring, Sync>::send_until(const Deadline& deadline, T& item
     const ThreadWait::Scope scope([&] { return "send to " + describe(); });
     park(parker, deadline, stop);
   };
-  return wait(
-      deadline, stop, [&] { return attempt_send(item, bytes); }, sleep);
+  return pass_on_where_it_throws([&] {
+    return wait(
+        deadline, stop, [&] { return attempt_send(item, bytes); }, sleep);
+  });
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>
@@ -237,7 +239,18 @@ Status BasicChannel<T, Ring, Sync>::receive_until(const Deadline& deadline, cons
     const ThreadWait::Scope scope([&] { return "receive from " + describe(); });
     park(parker, deadline, stop);
   };
-  return wait(deadline, stop, attempt, sleep);
+  return pass_on_where_it_throws([&] { return wait(deadline, stop, attempt, sleep); });
+}
+
+template <typename T, template <typename, typename> class Ring, typename Sync>
+template <typename Wait>
+Status BasicChannel<T, Ring, Sync>::pass_on_where_it_throws(Wait wait_for) {
+  try {
+    return wait_for();
+  } catch (...) {
+    look_for_sleepers();
+    throw;
+  }
 }
 
 template <typename T, template <typename, typename> class Ring, typename Sync>

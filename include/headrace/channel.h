@@ -12,16 +12,16 @@
 //     deadlock.
 //   - close(): senders get Status::closed; receivers drain what was sent and then get
 //     Status::closed. close(error): receivers get the good items and then the error, thrown;
-//     senders get it at once. Every later call gets the same answer. The first error wins, also
-//     over an earlier plain close().
+//     senders get it at once. The first error wins, also over an earlier plain close(); nothing
+//     else changes the answer.
 //   - Stop tokens: an operation that can go ahead at once does; one that has to wait returns
 //     Status::stopped once its token is triggered.
 //   - Waiting: some microseconds of looking again, then sleep. No thread burns a core while it
 //     waits, no wake-up is lost (see sync.h; tests/flow/explore goes through the interleavings).
-//   - Memory is allocated by the constructor alone. limits.items is allocated in full: large
+//   - Items take no memory but the constructor's, where limits.items is allocated in full: large
 //     items belong behind a pointer.
 //   - Destruction: no operation may be running. Items still inside are destroyed.
-//   - T: movable, without throwing.
+//   - T: movable, without throwing; receive_batch default constructs it.
 //
 // No sender or receiver is preferred: a large item may wait while smaller ones pass it. items(),
 // bytes() and closed() are snapshots that may be old when read.
@@ -37,7 +37,8 @@
 #include <vector>
 
 #include "headrace/error.h"
-#include "headrace/ring.h"
+#include "headrace/mpmc_ring.h"
+#include "headrace/spsc_ring.h"
 #include "headrace/sync.h"
 #include "headrace/wait_list.h"
 
@@ -78,8 +79,8 @@ class BasicChannel {
 
   // Waits until one of the channels has an item and moves it into `item`; `index`: which one. The
   // search begins after `index`, so that a loop serves all of them in turn. A drained channel is
-  // passed over; closed: all of them are. An error that a channel was closed with is thrown as soon
-  // as the search comes to it drained.
+  // passed over; closed: all of them are. An error that a channel was closed with is thrown when the
+  // search comes to it drained; `index` says which, and the next search begins after it.
   static Status receive_any(std::span<BasicChannel* const> channels, T& item, std::size_t& index,
                             const StopToken& stop = {});
 
@@ -118,6 +119,9 @@ class BasicChannel {
   Status send_until(const Deadline& deadline, T& item, std::uint64_t bytes, const StopToken& stop);
   template <typename Attempt>
   Status receive_until(const Deadline& deadline, const StopToken& stop, Attempt attempt);
+  // A wake-up that came to a wait which ends with an exception belongs to the next sleeper.
+  template <typename Wait>
+  Status pass_on_where_it_throws(Wait wait_for);
   template <typename Attempt, typename Sleep>
   static Status wait(const Deadline& deadline, const StopToken& stop, Attempt attempt, Sleep sleep);
   static void park(typename Sync::Parker& parker, const Deadline& deadline, const StopToken& stop);

@@ -1,7 +1,7 @@
 // Definitions of pipeline.h. Layer: flow.
 #pragma once
 
-#include <memory>
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -23,7 +23,8 @@ struct Run {
   const PipelineOptions& options;
   const std::size_t stages;
   std::mutex mutex;
-  std::optional<Error> error;  // the first
+  std::optional<Error> error;         // the first
+  std::atomic<bool> dropped = false;  // the stop token ended a wait
 
   // Runs one stage, `body` an item, until it returns false or throws. However it ends, it closes its
   // links: the stage before it can send no more, the one behind it drains what was sent.
@@ -34,23 +35,63 @@ struct Run {
       if (!options.cores.empty()) pin_to({options.cores[number * options.cores.size() / stages]});
       while (body()) ++item;
     } catch (...) {
-      const Error failure = caught(fmt::format("stage {}, item {}", number, item));
-      const std::lock_guard lock(mutex);
-      if (!error) error = failure;
+      keep_error(number, item);
     }
     (links.close(), ...);
   }
 
+  // In a catch block.
+  void keep_error(std::size_t number, std::uint64_t item) noexcept {
+    const std::lock_guard lock(mutex);
+    if (error) return;
+    try {
+      error = caught(fmt::format("stage {}, item {}", number, item));
+    } catch (...) {
+      error = out_of_memory;
+    }
+  }
+
   template <typename T>
   bool send(Link<T>& link, T item) {
-    return link.send(std::move(item), 0, options.stop) == Status::ok;
+    return went(link.send(std::move(item), 0, options.stop));
   }
   template <typename T>
   bool receive(Link<T>& link, T& item) {
-    return link.receive(item, options.stop) == Status::ok;
+    return went(link.receive(item, options.stop));
   }
+  bool went(Status status) {
+    if (status == Status::stopped) dropped = true;
+    return status == Status::ok;
+  }
+  const Error out_of_memory{ErrorCode::resource, "out of memory"};
   ChannelLimits limits() const { return {.items = options.capacity}; }
 };
+
+// The calling thread's cores, as they were.
+class KeepCores {
+ public:
+  ~KeepCores() {
+    try {
+      pin_to(cores_);
+    } catch (...) {  // they were taken from the process meanwhile
+    }
+  }
+
+ private:
+  const std::vector<int> cores_ = allowed_cores();
+};
+
+// Runs the stages behind `link`. Where one of their threads does not start, the one before it must
+// not wait for it.
+template <typename T, typename Stages>
+void closing(Link<T>& link, Stages stages) {
+  try {
+    stages();
+  } catch (...) {
+    link.close();
+    throw;
+  }
+}
 
 // The last stage, in the caller's thread.
 template <typename In, typename Sink>
@@ -74,7 +115,7 @@ void run_from(Run& run, std::size_t number, Link<In>& in, Stage& stage, Next& ne
     return run.receive(in, item) && run.send<Out>(out, stage(std::move(item)));
   };
   const std::jthread thread([&] { run.stage(number, body, in, out); });
-  run_from(run, number + 1, out, next, rest...);
+  closing(out, [&] { run_from(run, number + 1, out, next, rest...); });
 }
 
 }  // namespace pipeline_detail
@@ -83,7 +124,7 @@ template <typename Source, typename... Stages>
 Status run_pipeline(const PipelineOptions& options, Source source, Stages... stages) {
   static_assert(sizeof...(Stages) > 0, "a pipeline needs a sink behind its source");
   using Out = typename std::invoke_result_t<Source&>::value_type;
-  pipeline_detail::Run run{options, 1 + sizeof...(Stages), {}, {}};
+  pipeline_detail::Run run{.options = options, .stages = 1 + sizeof...(Stages)};
   pipeline_detail::Link<Out> out("output of stage 0", run.limits());
   {
     const auto body = [&] {
@@ -91,17 +132,11 @@ Status run_pipeline(const PipelineOptions& options, Source source, Stages... sta
       return item && run.template send<Out>(out, *std::move(item));
     };
     const std::jthread thread([&] { run.stage(0, body, out); });
-    const std::vector<int> cores = allowed_cores();
-    try {
-      pipeline_detail::run_from(run, 1, out, stages...);
-    } catch (...) {  // a thread did not start
-      out.close();
-      throw;
-    }
-    pin_to(cores);
+    const pipeline_detail::KeepCores keep;
+    pipeline_detail::closing(out, [&] { pipeline_detail::run_from(run, 1, out, stages...); });
   }
   if (run.error) throw *run.error;
-  return options.stop.stop_requested() ? Status::stopped : Status::ok;
+  return run.dropped ? Status::stopped : Status::ok;
 }
 
 }  // namespace headrace

@@ -49,7 +49,13 @@ TEST(ReceiveAny, ErrorOfAChannelComesAfterItsItems) {
   std::size_t index = 1;
   EXPECT_EQ(Ints::receive_any(channels, item, index), Status::ok);
   EXPECT_EQ(item, 1);
+  index = 1;
   EXPECT_THROW(Ints::receive_any(channels, item, index), Error);
+  EXPECT_EQ(index, 0u) << "which one";
+  b.try_send(2);
+  EXPECT_EQ(Ints::receive_any(channels, item, index), Status::ok)
+      << "who goes on reaches the others";
+  EXPECT_EQ(item, 2);
 }
 
 TEST(ReceiveAny, SleepsUntilAnItemAStopOrTheLastClose) {

@@ -357,19 +357,6 @@ TYPED_TEST(Channel, CancelledReceiveLosesNothing) {
   }
 }
 
-// Two pools, each with one thread, each waiting for the other (folly#1864): with time limits both
-// come back with what they had.
-TYPED_TEST(Channel, TwoChannelsInACircleGiveUpWithTheirItems) {
-  typename TestFixture::template Of<int> there("there", {.items = 1}), back("back", {.items = 1});
-  there.try_send(1);
-  back.try_send(1);
-  std::jthread one([&] { EXPECT_EQ(there.send_for(20ms, 2), Status::timed_out); });
-  std::jthread two([&] { EXPECT_EQ(back.send_for(20ms, 2), Status::timed_out); });
-  one.join();
-  two.join();
-  EXPECT_EQ(there.items() + back.items(), 2u) << "no queue grows to resolve a deadlock";
-}
-
 // Memory that items hold, counted by their allocator.
 std::atomic<std::int64_t> held_bytes = 0, most_held_bytes = 0;
 template <typename T>

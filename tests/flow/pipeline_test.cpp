@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "headrace/thread.h"
+
 namespace headrace {
 namespace {
 
@@ -81,6 +83,20 @@ TEST(Pipeline, StopEndsAnEndlessSource) {
       });
   EXPECT_EQ(status, Status::stopped);
   EXPECT_GE(got, 100);
+}
+
+TEST(Pipeline, PinsItsStagesAndGivesTheCallerItsCoresBack) {
+  const std::vector<int> before = allowed_cores();
+  std::vector<int> seen(3, -1);
+  const auto here = [&](std::size_t stage) { seen[stage] = allowed_cores().at(0); };
+  run_pipeline(
+      {.cores = {before.front(), before.back()}},
+      [&, source = count_to(5)]() mutable { return here(0), source(); },
+      [&](int i) { return here(1), i; }, [&](int) { here(2); });
+  EXPECT_EQ(seen, (std::vector{before.front(), before.front(), before.back()}));
+  EXPECT_EQ(allowed_cores(), before);
+  EXPECT_THROW(run_pipeline({.cores = {4095}}, count_to(5), [](int) {}), Error);
+  EXPECT_EQ(allowed_cores(), before);
 }
 
 TEST(Pipeline, NeverHoldsMoreThanItsCapacities) {
