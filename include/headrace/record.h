@@ -2,8 +2,8 @@
 // Chrome-JSON writer whose file opens in Perfetto and stays valid when cut off. Layer: record.
 //
 // Two ways in. Recorder::add() takes a Span with its names as strings, from any thread, under a
-// lock. A Lane is for loops: one thread's own ring of fixed-size records, without a lock or an
-// allocation, through names that the recorder has numbered before:
+// lock. A Lane is for loops: one thread's own ring of fixed-size records, without an allocation
+// or a lock of its own, through names that the recorder has numbered before:
 //
 //   Lane lane = recorder.lane(device);            // Lane() where nothing is recorded
 //   const Name decode = recorder.name("decode");
@@ -64,9 +64,12 @@ class Lane {
  public:
   Lane() = default;
   explicit operator bool() const noexcept { return state_ != nullptr; }
-  std::int64_t now_ns() const noexcept;  // the recorder's; 0 when off
+  // The recorder's; 0 when off. Takes a lock once in 16 ms or less often, for 0.3 us, to compare the
+  // cycle counter with CLOCK_MONOTONIC: a thread that comes meanwhile waits for the one that does.
+  std::int64_t now_ns() const noexcept;
   // Never waits, allocates or fails: the oldest span of the lane gives way to the newest.
   void add(std::int64_t start_ns, std::int64_t end_ns, const Label& label) const noexcept;
+  // The same, but it reads the clock as now_ns() does.
   void add_until_now(std::int64_t start_ns, const Label& label) const noexcept;
 
  private:
@@ -98,7 +101,7 @@ class [[nodiscard]] SpanScope {
 };
 
 struct RecorderOptions {
-  // Spans kept, at least 1: the newest so many of each lane, and of all that came through add().
+  // Spans kept, 1 to 2^40: the newest so many of each lane, and of all that came through add().
   // A lane takes 56 bytes for each, which the system gives once it is used.
   std::size_t capacity = std::size_t{1} << 18;
   // The regular file in which the trace grows while the run goes on; "": none. It is valid at every
@@ -111,7 +114,8 @@ struct RecorderOptions {
 // Thread-safe, finish() apart. Keeps the newest spans and counts what it dropped.
 class Recorder {
  public:
-  // Error(io) where `options.path` cannot be created; what was there is replaced.
+  // Error(bad_input) where there are more than 2^24 devices or the capacity is above 2^40; Error(io)
+  // where `options.path` cannot be created. What was there is replaced.
   explicit Recorder(TraceHeader header, RecorderOptions options = {});
   ~Recorder();  // finish(), but an error goes unsaid
   Recorder(const Recorder&) = delete;

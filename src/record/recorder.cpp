@@ -48,8 +48,14 @@ struct Recorder::State {
   }
 };
 
-Recorder::Recorder(TraceHeader header, RecorderOptions options)
-    : state_(new State{std::move(header), SpanStore(options.capacity)}) {
+Recorder::Recorder(TraceHeader header, RecorderOptions options) {
+  if (header.devices.size() > kMostDevices)
+    fail(ErrorCode::bad_input, "recorder: {} devices; a trace has at most {}",
+         header.devices.size(), kMostDevices);
+  if (options.capacity > kMostSpans)
+    fail(ErrorCode::bad_input, "recorder: a capacity of {} spans; give at most {}",
+         options.capacity, kMostSpans);
+  state_.reset(new State{std::move(header), SpanStore(options.capacity)});
   if (!options.path.empty())
     state_->stream = std::make_unique<TraceStream>(options.path, state_->header, state_->store);
 }

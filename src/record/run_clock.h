@@ -160,7 +160,8 @@ class BasicRunClock {
   mutable std::array<Slot, 2> slots_;
   mutable std::atomic<std::uint64_t> version_{0};
   std::int64_t start_ns_ = 0;
-  // Of extend(), for which readers take turns; at most one in 16 ms has to.
+  // Of extend(), for which readers take turns; at most one in 16 ms has to. A reader that did not
+  // wait would have to guess where the next line starts: too early after a pause, or too late.
   mutable std::mutex mutex_;
   mutable Pair last_;
   mutable double ns_per_tick_ = 1;

@@ -14,10 +14,13 @@
 
 namespace headrace {
 
+constexpr std::size_t kMostDevices = std::size_t{1} << 24;  // a device shares a word with the kind
+constexpr std::size_t kMostSpans = std::size_t{1} << 40;    // of one ring; counts of words fit
+
 // A Span without strings.
 struct SpanRecord {
   std::int64_t start_ns, end_ns;
-  std::uint32_t device;  // under 2^24
+  std::uint32_t device;  // under kMostDevices
   Label label;
 };
 
@@ -26,7 +29,8 @@ struct SpanRecord {
 // added_ >= n, and then record n - slots is known to be gone.
 class SpanRing {
  public:
-  // Keeps the newest `capacity` records. Pages are only touched once records reach them.
+  // Keeps the newest `capacity` records, at most kMostSpans. Pages are only touched once records
+  // reach them.
   explicit SpanRing(std::size_t capacity)
       : slots_(capacity + 1),  // one is being written
         words_(std::make_unique_for_overwrite<std::uint64_t[]>(slots_ * kWords)) {}

@@ -1,7 +1,9 @@
 #include "record/trace_stream.h"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "headrace/error.h"
 
@@ -24,10 +26,14 @@ TraceStream::TraceStream(const std::string& path, const TraceHeader& header, con
 void TraceStream::finish() {
   thread_.request_stop();
   thread_.join();
-  if (flush() && file_.end()) return;
-  std::uint64_t missing = 0;
+  const bool whole = flush();
+  if (whole && file_.end()) return;
+  std::uint64_t missing = 0;  // and not counted in the header
   const std::vector<const SpanRing*> rings = store_.rings();
-  for (std::size_t i = 0; i < next_.size(); ++i) missing += rings[i]->added() - next_[i];
+  for (std::size_t i = 0; !whole && i < next_.size(); ++i)
+    missing += rings[i]->added() - std::max(next_[i], rings[i]->dropped());
+  if (missing == 0)
+    fail(ErrorCode::io, "{}: the trace cannot be flushed or ended: {}", path_, file_.problem());
   fail(ErrorCode::io, "{}: the trace is cut off, its last {} spans are missing: {}", path_, missing,
        file_.problem());
 }
@@ -44,23 +50,24 @@ void TraceStream::run(const std::stop_token& stop) {
   }
 }
 
-// False where the file takes no more at the moment: what it lacks stays in the rings while it can.
+// False where the file takes no more at the moment: what it lacks stays in the rings while it can,
+// and the header, which needs no room, counts what they have lost.
 bool TraceStream::flush() {
   const std::vector<const SpanRing*> rings = store_.rings();
   next_.resize(rings.size(), 0);
-  for (std::size_t i = 0; i < rings.size(); ++i)
-    if (!flush(*rings[i], next_[i])) return false;
+  bool whole = true;
+  for (std::size_t i = 0; i < rings.size(); ++i) whole &= flush(*rings[i], next_[i]);
   if (dropped_ != dropped_in_file_ && !file_.set_dropped(dropped_)) return false;
   dropped_in_file_ = dropped_;
-  return true;
+  return whole;
 }
 
 // Up to what was there when it began, or a fast writer would keep it here.
 bool TraceStream::flush(const SpanRing& ring, std::uint64_t& next) {
   for (const std::uint64_t end = ring.added(); next < end;) {
     const SpanRing::Part part = ring.read(next, kSpansAWrite);
+    dropped_ += part.first - std::exchange(next, part.first);
     if (!file_.append(store_.to_spans(part.records))) return false;
-    dropped_ += part.first - next;
     next = part.end();
   }
   return true;

@@ -26,6 +26,20 @@ TEST(Record, KeepsTheNewestAndCountsTheRest) {
   EXPECT_THROW(recorder.add({.device = 1}), Error);
 }
 
+// A ring of more would not have the size that it was asked for: its bytes are no longer countable.
+TEST(Record, RefusesACapacityThatNoMemoryHas) {
+  for (const std::size_t capacity : {(std::size_t{1} << 40) + 1, ~std::size_t{0}}) {
+    try {
+      Recorder({.devices = {"gpu0"}}, {.capacity = capacity});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      EXPECT_EQ(error.what(), fmt::format("recorder: a capacity of {} spans; give at most {}",
+                                          capacity, std::size_t{1} << 40));
+    }
+  }
+}
+
 RC_GTEST_PROP(Record, GivesBackTheSpansItWasGiven, ()) {
   const auto text = rc::gen::container<std::string>(rc::gen::inRange('a', 'd'));
   const auto count = rc::gen::arbitrary<std::uint64_t>();

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <new>
@@ -233,15 +234,25 @@ class FullDisk : public StreamedTrace {
  protected:
   static constexpr std::uint64_t kSpans = 20'000;
   static void allow(rlim_t bytes) {
+    ::signal(SIGXFSZ, SIG_IGN);
     rlimit limit{};
     ::getrlimit(RLIMIT_FSIZE, &limit);
     limit.rlim_cur = bytes;
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
-  static void fill(Recorder& recorder) {
-    ::signal(SIGXFSZ, SIG_IGN);
-    allow(100'000);
+  static void fill(Recorder& recorder, rlim_t room = 100'000) {
+    allow(room);
     for (std::uint64_t i = 0; i < kSpans; ++i) recorder.add({.stage = "work", .sequence = i});
+  }
+  // What finish() says; "" where that is no Error(io) about the file.
+  std::string problem_at_end(Recorder& recorder) const {
+    try {
+      recorder.finish();
+      return "";
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      return error.code() == ErrorCode::io && message.starts_with(path_) ? message : "";
+    }
   }
   static void expect_in_order(const Trace& trace) {
     for (std::uint64_t i = 0; i < trace.spans.size(); ++i) EXPECT_EQ(trace.spans[i].sequence, i);
@@ -253,14 +264,7 @@ TEST_F(FullDisk, DoesNotStopTheRunAndIsToldOnceAtItsEnd) {
     Recorder recorder(header_, {.path = path_});
     fill(recorder);
     std::this_thread::sleep_for(600ms);  // the background thread meets it too, as a rule
-    try {
-      recorder.finish();
-      return false;
-    } catch (const Error& error) {
-      const std::string message = error.what();
-      if (error.code() != ErrorCode::io || !message.starts_with(path_)) return false;
-      if (message.find("spans are missing") == std::string::npos) return false;
-    }
+    if (problem_at_end(recorder).find("spans are missing") == std::string::npos) return false;
     recorder.finish();
     return recorder.spans().size() == kSpans;
   });
@@ -270,6 +274,33 @@ TEST_F(FullDisk, DoesNotStopTheRunAndIsToldOnceAtItsEnd) {
   EXPECT_LT(trace.spans.size(), kSpans);
   EXPECT_TRUE(folder_.read("trace.json").ends_with('}')) << "whole lines";
   expect_in_order(trace);
+}
+
+// What memory has lost is counted in the header, what it still has in the error.
+TEST_F(FullDisk, CountsWhatIsMissingOnce) {
+  constexpr std::uint64_t kKept = 100;
+  const pid_t child = in_child([&] {
+    Recorder recorder(header_, {.capacity = kKept, .path = path_});
+    fill(recorder, std::filesystem::file_size(path_));
+    return problem_at_end(recorder).find("its last 100 spans are missing") != std::string::npos;
+  });
+  EXPECT_EQ(wait_status(child), 0);
+  const Trace trace = read_trace(path_);
+  EXPECT_TRUE(trace.spans.empty());
+  EXPECT_EQ(trace.header.dropped, kSpans - kKept);
+}
+
+// Room for all but the closing bracket.
+TEST_F(FullDisk, IsNotSaidToLackSpansThatAreThere) {
+  const pid_t child = in_child([&] {
+    Recorder recorder(header_, {.path = path_});
+    recorder.add({.stage = "work"});
+    wait_for([](const Trace& trace) { return trace.spans.size() == 1; });
+    allow(std::filesystem::file_size(path_));
+    return problem_at_end(recorder).find("cannot be flushed or ended") != std::string::npos;
+  });
+  EXPECT_EQ(wait_status(child), 0);
+  EXPECT_EQ(read_trace(path_).spans.size(), 1u);
 }
 
 TEST_F(FullDisk, CostsNothingOnceThereIsRoomAgain) {
