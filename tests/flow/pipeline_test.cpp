@@ -4,13 +4,13 @@
 #include <rapidcheck.h>
 
 #include <atomic>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "headrace/thread.h"
+#include "threads.h"
 
 namespace headrace {
 namespace {
@@ -20,11 +20,6 @@ auto count_to(int items) {
   return [items, next = 0]() mutable -> std::optional<int> {
     return next < items ? std::optional(next++) : std::nullopt;
   };
-}
-
-std::size_t threads_now() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 TEST(Pipeline, ServesEveryItemOnceInOrderThroughChangingTypes) {
@@ -44,7 +39,7 @@ TEST(Pipeline, ServesEveryItemOnceInOrderThroughChangingTypes) {
 // Wherever a stage fails: the error names it, good items before it are served, all threads end, and
 // the next run is clean.
 TEST(Pipeline, FirstErrorWinsAndGoodItemsBeforeItAreServed) {
-  const std::size_t threads_before = threads_now();
+  const std::size_t threads_before = testing::threads_at_rest();
   const bool holds = rc::check("an error at any stage and item", [&] {
     const int stage = *rc::gen::inRange(0, 4), item = *rc::gen::inRange(0, 50);
     const std::uint64_t capacity = *rc::gen::inRange<std::uint64_t>(1, 9);
@@ -69,7 +64,7 @@ TEST(Pipeline, FirstErrorWinsAndGoodItemsBeforeItAreServed) {
     for (int i = 0; i < item; ++i) RC_ASSERT(got[static_cast<std::size_t>(i)] == i);
   });
   EXPECT_TRUE(holds);
-  EXPECT_EQ(threads_now(), threads_before);
+  EXPECT_TRUE(testing::threads_fall_to(threads_before));
 }
 
 TEST(Pipeline, StopEndsAnEndlessSource) {

@@ -4,12 +4,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <semaphore>
 #include <tuple>
 
 #include "flow/prefetch_harness.h"
 #include "flow/textbook_prefetch.h"
+#include "threads.h"
 
 namespace headrace {
 namespace {
@@ -175,16 +175,8 @@ TEST_P(PrefetchOf, TheReserveIsTheBatchThatFollows) {
   EXPECT_EQ(batches.reserve(), nullptr);
 }
 
-std::size_t threads_of_this_process() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
-    ++count;
-  return count;
-}
-
 TEST_P(PrefetchOf, MayBeAbandonedAtAnyTimeWithoutLeakingThreads) {
-  std::thread([] {}).join();  // ThreadSanitizer starts a thread of its own with the first one
-  const std::size_t before = threads_of_this_process();
+  const std::size_t before = testing::threads_at_rest();
   for (int taken = -1; taken < 8; ++taken) {
     for (const std::uint64_t broken : {UINT64_MAX, std::uint64_t{3}}) {
       try {
@@ -196,10 +188,7 @@ TEST_P(PrefetchOf, MayBeAbandonedAtAnyTimeWithoutLeakingThreads) {
       }
     }
   }
-  // A joined thread may still be listed for a moment.
-  for (int i = 0; i < 1000 && threads_of_this_process() != before; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_EQ(threads_of_this_process(), before);
+  EXPECT_TRUE(testing::threads_fall_to(before));
 }
 
 TEST(Prefetch, RefusesMisuse) {

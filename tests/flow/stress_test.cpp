@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <filesystem>
 #include <random>
 #include <set>
 #include <thread>
@@ -16,22 +15,10 @@
 #include "headrace/schedule.h"
 #include "plan/graph.h"
 #include "plan/random_plan.h"
+#include "threads.h"
 
 namespace headrace {
 namespace {
-
-using namespace std::chrono_literals;
-
-std::size_t threads() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
-}
-
-// A joined thread may be listed for a moment.
-bool threads_fall_to(std::size_t count) {
-  for (int i = 0; i < 10'000 && threads() > count; ++i) std::this_thread::sleep_for(1ms);
-  return threads() <= count;
-}
 
 enum class Trouble {
   none,
@@ -140,7 +127,7 @@ class Attack {
 };
 
 TEST(Stress, EveryRunEndsAndTheNextIsClean) {
-  std::size_t before = 0;
+  const std::size_t before = testing::threads_at_rest();
   EXPECT_TRUE(rc::check([&] {
     Scenario scenario = random_scenario();
     RC_LOG() << write_plan(scenario.plan) << scenario.schedule.name << ", trouble "
@@ -149,8 +136,7 @@ TEST(Stress, EveryRunEndsAndTheNextIsClean) {
     Attack(scenario).check();
     scenario.trouble = Trouble::none;
     Attack(scenario).check();
-    if (before == 0) before = threads();  // a sanitizer has its own by now
-    RC_ASSERT(threads_fall_to(before));
+    RC_ASSERT(testing::threads_fall_to(before));
   }));
 }
 
