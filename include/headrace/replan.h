@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,10 @@ namespace headrace {
 
 struct ReplanOptions {
   std::uint64_t after_steps = 0;  // steps to measure, at least 2; 0: never re-plan
-  std::uint64_t items = 0;        // a channel may be made so deep; 0: none is made deeper
+  std::uint64_t items = 0;        // a channel may be made so deep, 1'000'000 at most; 0: none is
+                                  // made deeper
   std::uint64_t bytes = 0;        // and so large; 0: a channel keeps its bound on bytes
-  // Stage on a host resource -> the most workers it may have. Its function may then run for several
+  // Stage on a host resource -> the most workers it may have, up to 1024. Its function may then run for several
   // firings at once: it must find its item by Firing::sequence where the order matters.
   std::map<std::string, std::uint64_t> host_workers;
   double threshold = 0.05;  // change only where more than this share of the step's time goes
@@ -50,9 +52,10 @@ struct ReplanOutcome {
 
 // What the model proposes for a plan whose costs are known: everything but applied_at_step and the
 // measured times. The smallest change that gives, within 1 %, what all limits together would give.
-// Error(bad_input) where the plan or a limit is invalid.
+// Error(bad_input) where the plan or a limit is invalid, Error(cancelled) once `stop` is triggered:
+// it is looked at between simulations, which take some milliseconds.
 ReplanOutcome propose_replan(const Plan& plan, const ScheduleText& schedule,
-                             const ReplanOptions& options);
+                             const ReplanOptions& options, const std::stop_token& stop = {});
 
 // One line of words, and the object that docs/replan.md describes.
 std::string to_text(const ReplanOutcome& outcome);

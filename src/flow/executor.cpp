@@ -1,6 +1,6 @@
 #include "headrace/executor.h"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "flow/executor_state.h"
@@ -64,8 +64,8 @@ Outcome Executor::run() {
         replanner = std::jthread([&](std::stop_token ended) { state.replan_when_due(ended); });
       for (State::Worker& worker : state.workers)
         if (!worker.spare) threads.emplace_back([&state, &worker] { state.work(worker); });
-    } catch (const std::system_error& error) {
-      state.refuse_to_start(error.what());
+    } catch (const std::exception& error) {  // the workers that run wait for those that do not
+      state.refuse_to_start(error);
     }
   }  // joins the workers, then those of re-planning, then the watchdog
   return state.end();

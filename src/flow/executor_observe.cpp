@@ -30,7 +30,8 @@ Activity Executor::State::activity(std::size_t resource) const {
   if (firing != nullptr && worker->phase == Phase::works) {
     const bool sync = plan.stages[firing->stage].name == "sync" || held_by(*firing).size() > 1;
     return of(*firing, sync ? SpanKind::sync : SpanKind::work);
-  } else if (firing != nullptr && !progress.can_finish(*firing, worker->bytes)) {
+  } else if (firing != nullptr && worker->phase == Phase::delivers &&
+             !progress.can_finish(*firing, worker->bytes)) {
     return of(*firing, SpanKind::wait, to_string(WaitCause::back_pressured),
               progress.full_channel(*firing, worker->bytes));
   } else if (firing == nullptr && !progress.busy(resource) && !progress.device_done(resource) &&

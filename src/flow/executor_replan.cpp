@@ -94,7 +94,8 @@ void Executor::State::replan_when_due(const std::stop_token& ended) noexcept {
     replan->outcome.measured_before = replan->before.step_seconds();
     ReplanOutcome proposal = replan->outcome;
     lock.unlock();
-    const ReplanOutcome model = propose_replan(proposal.plan, replan->schedule, options.replan);
+    const ReplanOutcome model =
+        propose_replan(proposal.plan, replan->schedule, options.replan, ended);
     proposal.predicted_before = model.predicted_before;
     proposal.predicted_after = model.predicted_after;
     proposal.changes = model.changes;

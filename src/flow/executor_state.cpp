@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "flow/replan_plan.h"
@@ -26,16 +27,21 @@ std::vector<StageFunction> by_stage(const Plan& plan,
   return result;
 }
 
+// Looks worth taking before a sleep: with one core nothing comes while one looks.
+int looks() {
+  static const int count = std::thread::hardware_concurrency() > 1 ? 50 : 1;
+  return count;
+}
+
 // Waits for what another core may bring sooner than the system would wake a thread, for a few
 // microseconds at most. It never yields: on a busy machine a turn given away comes back after
 // milliseconds, where a sleeper is woken at once.
 template <typename Arrived>
 bool comes_soon(const Arrived& arrived) {
-  constexpr int kTurns = 50;  // fewer than after which a Spinner yields
-  RealSync::Spinner spinner;
-  for (int turn = 0; turn < kTurns; ++turn) {
+  if (arrived()) return true;
+  for (int look = 1; look < looks(); ++look) {
+    RealSync::relax(1);
     if (arrived()) return true;
-    if (!spinner.spin()) break;
   }
   return false;
 }
@@ -93,7 +99,7 @@ Executor::State::State(const Plan& plan_, const ScheduleText& schedule,
            name);
 }
 
-void Executor::State::begin() {
+void Executor::State::begin() try {
   const Lock lock(mutex);
   if (std::exchange(began, true)) fail(ErrorCode::internal, "an Executor runs once");
   std::vector<std::optional<std::uint32_t>> lanes(plan.resources.size());
@@ -105,12 +111,18 @@ void Executor::State::begin() {
   }
   timeline.emplace(recorder, lanes, now_ns());
   note_activities();
+} catch (const std::bad_alloc&) {
+  throw out_of_memory;
 }
 
 Outcome Executor::State::end() {
-  const Lock lock(mutex);
-  timeline->finish(now_ns());
-  if (replan) close_replan();
+  Lock lock(mutex);
+  try {
+    timeline->finish(now_ns());
+    if (replan) close_replan();
+  } catch (...) {
+    fail_with(lock, caught([] { return std::string("the end of the trace"); }), false);
+  }
   if (error) throw *error;
   return progress.done() ? Outcome::finished : Outcome::stopped;
 }
@@ -122,12 +134,16 @@ void Executor::State::request_stop() {
   wake_all();
 }
 
-void Executor::State::refuse_to_start(const char* why) {
+void Executor::State::refuse_to_start(const std::exception& why) noexcept {
   Lock lock(mutex);
-  fail_with(lock,
-            Error(ErrorCode::resource,
-                  fmt::format("cannot start the threads of plan {}: {}", plan.name, why)),
-            true);
+  try {
+    fail_with(lock,
+              Error(ErrorCode::resource,
+                    fmt::format("cannot start the threads of plan {}: {}", plan.name, why.what())),
+              true);
+  } catch (...) {  // no memory for the words
+    fail_with(lock, out_of_memory, true);
+  }
 }
 
 void Executor::State::work(Worker& worker) noexcept {

