@@ -26,6 +26,9 @@ Prefetch<Batch>::Prefetch(Source<Batch> source, PrefetchOptions options)
     stop_.request_stop();
     fail(ErrorCode::resource, "{}: thread {} of {} cannot be started: {}", options_.name,
          threads_.size() + 1, workers, error.what());
+  } catch (...) {  // no memory for a thread: those that run wait for this
+    stop_.request_stop();
+    throw;
   }
 }
 
@@ -136,15 +139,22 @@ bool Prefetch<Batch>::advance(const std::stop_token& stop) {
 template <Positioned Batch>
 bool Prefetch<Batch>::fill_reserve(const std::stop_token& stop) {
   if (reserve_) return true;
-  if (options_.workers == 0 && !ready_.closed()) step();
+  if (options_.workers == 0 && !ready_.closed()) {
+    if (stop.stop_requested()) stopped();
+    step();
+  }
   // Whoever waits here waits for a source that works, not for another stage: the wait begins anew
   // before a watchdog could take it for a deadlock.
   Status status = Status::timed_out;
   while (status == Status::timed_out)
     status = ready_.receive_for(std::chrono::milliseconds(100), reserve_, stop);
-  if (status == Status::stopped)
-    fail(ErrorCode::cancelled, "{}: stopped while waiting for a batch", options_.name);
+  if (status == Status::stopped) stopped();
   return reserve_ != nullptr;
+}
+
+template <Positioned Batch>
+void Prefetch<Batch>::stopped() const {
+  fail(ErrorCode::cancelled, "{}: stopped while waiting for a batch", options_.name);
 }
 
 template <Positioned Batch>

@@ -78,7 +78,8 @@ class Prefetch {
   // which becomes current. Returns whether there is one.
   //
   // Both throw Error(cancelled) where `stop` ends the wait. Nothing is lost: a later next() serves
-  // the batch that was waited for.
+  // the batch that was waited for. With 0 workers `stop` is looked at before the source is called,
+  // and does not interrupt the call.
   bool next(const std::stop_token& stop = {});
 
   Batch& current();  // Error(internal) before prime() and after the end
@@ -103,6 +104,7 @@ class Prefetch {
   void end(std::uint64_t sequence, std::exception_ptr error);
   void pass_on();
   bool fill_reserve(const std::stop_token& stop);
+  [[noreturn]] void stopped() const;
   bool advance(const std::stop_token& stop);
 
   const Source<Batch> source_;

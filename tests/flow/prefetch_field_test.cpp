@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "flow/prefetch_harness.h"
+#include "flow/shortage.h"
 #include "headrace/prefetch.h"
 #include "headrace/thread.h"
 
@@ -113,17 +114,23 @@ TEST(PrefetchField, WhateverIsThrownArrives) {
 // A fetch of the reserve that fails left the offsets of a batch that was never used, and at the
 // end the reserve still held the last batch, whose look-ups were started twice.
 TEST(PrefetchField, AFailingReserveCommitsNothingAndIsNotServed) {
-  for (const std::uint64_t broken : {std::uint64_t{3}, UINT64_MAX}) {
-    Prefetch<Number> batches(numbers(0, 3, broken), {.start = position_after(0)});
+  for (const bool fails : {true, false}) {
+    Prefetch<Number> batches(numbers(0, fails ? 4 : 3, fails ? 3 : UINT64_MAX),
+                             {.start = position_after(0)});
     std::set<std::uint64_t> looked_up = {0};
     ASSERT_TRUE(batches.prime());
     EXPECT_EQ(batches.offsets_to_commit(), position_after(0));
     for (std::uint64_t i = 0; i < 3; ++i) {
       const Number* reserve = batches.reserve();
+      EXPECT_EQ(reserve != nullptr, i < 2);
       EXPECT_TRUE(reserve == nullptr || looked_up.insert(reserve->value).second);
       EXPECT_EQ(batches.offsets_to_commit(), position_after(i));
-      EXPECT_EQ(batches.next(), i < 2);
+      if (fails && i == 2)
+        EXPECT_THROW(batches.next(), Error);
+      else
+        EXPECT_EQ(batches.next(), i < 2);
     }
+    EXPECT_EQ(batches.offsets_to_commit(), position_after(3));
     EXPECT_EQ(looked_up.size(), 3u);
   }
 }
@@ -170,6 +177,47 @@ TEST(PrefetchField, StopsThatRaceWithDeliveryLoseNothing) {
     }
   }
   EXPECT_EQ(served, kCount);
+}
+
+// Without workers the source is called in the consumer's thread, and not at all once stopped.
+TEST(PrefetchField, AStoppedConsumerCallsNoSource) {
+  int calls = 0;
+  Prefetch<Number> batches([&](Number&) { return ++calls <= 2; }, {.workers = 0});
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_THROW(batches.prime(stopped.get_token()), Error);
+  EXPECT_THROW(batches.next(stopped.get_token()), Error);
+  EXPECT_EQ(calls, 0);
+  ASSERT_TRUE(batches.next());
+  EXPECT_THROW(batches.reserve(stopped.get_token()), Error);
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(batches.next());
+  EXPECT_FALSE(batches.next());
+  EXPECT_FALSE(batches.next(stopped.get_token())) << "the end is known by now";
+}
+
+// Whichever thread or allocation is the one too many: the constructor throws, and those threads
+// that it had started end.
+TEST(PrefetchField, AConstructorThatFailsEnds) {
+  const PrefetchOptions options{.depth = 4, .workers = 4};
+  for (long threads = 0; threads < 4; ++threads) {
+    testing::threads_left = threads;
+    EXPECT_THROW(Prefetch<Number>(numbers(0, 9), options), Error) << threads;
+  }
+  testing::threads_left = -1;
+  bool failed = true;
+  for (long budget = 0; failed; ++budget) {
+    auto source = numbers(0, 9);
+    auto copy = options;
+    testing::allocations_left = budget;
+    try {
+      const Prefetch<Number> batches(std::move(source), std::move(copy));
+      failed = false;
+    } catch (const std::bad_alloc&) {
+      ASSERT_LT(budget, 1000);
+    }
+    testing::allocations_left = -1;
+  }
 }
 
 // A source that waits for data that never comes (the end of a log, a broker) is stopped.
