@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -82,8 +83,9 @@ class TextSource {
   // Error(bad_input) where the position belongs to another manifest. One that does not fit seed,
   // length or tokenizer may be found out only by next().
   void seek(const Position& position);
-  bool next(
-      TokenBatch& batch);  // false at the end of the last epoch, or where no document gives a row
+  // False at the end of the last epoch, or where no document gives a row. Error(cancelled) where
+  // `stop` ends the wait for a window; with 0 workers it is looked at before a window is made.
+  bool next(TokenBatch& batch, const std::stop_token& stop = {});
   TextCounts counts() const;
 
  private:

@@ -57,27 +57,27 @@ struct TextSource::State {
   }
 
   // Makes the row at the position available; false where there is none any more.
-  bool find_row() {
+  bool find_row(const std::stop_token& stop) {
     while (epochs_without_rows < 2) {
-      if (window == nullptr && !next_window()) return false;
+      if (window == nullptr && !next_window(stop)) return false;
       if (at.row < window->rows.size()) return rows_in_epoch = true;
       leave_window();
     }
     return false;
   }
 
-  bool next_window() {
+  bool next_window(const std::stop_token& stop) {
     const bool first = !windows;
     if (first)
       windows.emplace(
           Source<Window>(
               [this](Window& next) { return source.claim(next); },
-              [this](Window& next, const std::stop_token& stop) { source.make(next, stop); }),
+              [this](Window& next, const std::stop_token& ended) { source.make(next, ended); }),
           PrefetchOptions{.name = "tokenise",
                           .depth = options.workers + 1,
                           .workers = options.workers,
                           .nice = 0});  // that of the caller's thread, which it may have lowered
-    if (!(first ? windows->prime() : windows->next())) return false;
+    if (!(first ? windows->prime(stop) : windows->next(stop))) return false;
     window = &windows->current();
     counts.invalid_utf8_bytes += window->found.invalid_utf8_bytes;
     counts.plain_json_lines += window->found.plain_json_lines;
@@ -138,7 +138,7 @@ void TextSource::seek(const Position& position) {
   state_->seek(position);
 }
 
-bool TextSource::next(TokenBatch& batch) {
+bool TextSource::next(TokenBatch& batch, const std::stop_token& stop) {
   State& state = *state_;
   batch.rows = 0;
   batch.length = state.options.length;
@@ -148,7 +148,7 @@ bool TextSource::next(TokenBatch& batch) {
   batch.anchors.clear();
   const Position before = state.at;
   try {
-    while (batch.rows < state.options.rows && state.find_row()) state.pack_row(batch);
+    while (batch.rows < state.options.rows && state.find_row(stop)) state.pack_row(batch);
   } catch (...) {
     state.seek(before);
     throw;

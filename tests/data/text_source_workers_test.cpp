@@ -96,6 +96,35 @@ TEST(TextSourceWorkers, ObeyASeekAtAnyTime) {
   }
 }
 
+// A stop ends every wait for a window, and the next call serves what was waited for. Without workers
+// no window is ready before it is asked for: each of them is such a wait.
+TEST(TextSourceWorkers, AStopLosesNothing) {
+  const Folder data;
+  TextOptions options{.rows = 7, .length = 24, .anchors = 3, .epochs = 1};
+  const Served whole = serve_from(data.manifest, options);
+  std::stop_source stopped;
+  stopped.request_stop();
+  for (options.workers = 0; options.workers <= 2; ++options.workers) {
+    TextSource source(data.manifest, options, encode_bytes);
+    TokenBatch batch;
+    std::uint64_t stops = 0;
+    std::vector<Row> rows;
+    const auto next = [&] {
+      try {
+        return source.next(batch, stopped.get_token());
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::cancelled);
+        ++stops;
+        return source.next(batch);
+      }
+    };
+    while (next())
+      for (Row& row : rows_of(batch, 0)) rows.push_back(std::move(row));
+    EXPECT_EQ(rows, whole.rows);
+    EXPECT_GE(stops, options.workers == 0 ? 3u : 0u);
+  }
+}
+
 // The batch that would have the first row of a window that cannot be read is the one that fails,
 // and all before it are served; whatever was made of the window ahead.
 TEST(TextSourceWorkers, AnErrorArrivesAtItsRow) {
