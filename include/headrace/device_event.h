@@ -12,8 +12,11 @@
 //   slot.release_after(stream.record());                   // not before the copy is done
 //
 // Contract
-//   - Every member may be called from any thread, except that a Credit, a Slot or a CpuStream under
-//     destruction belongs to one thread.
+//   - A Credit or a Slot is used by one thread at a time, and so is whatever is being destroyed;
+//     everything else by any.
+//   - What it takes to return a credit or a slot is allocated when it is acquired, which throws
+//     where memory is short and has then taken nothing. So release_after() cannot fail, and no slot
+//     returns while its copy is queued.
 //   - A credit returns exactly once. None is lost: an event whose last handle goes without having
 //     fired counts as fired, since a device keeps a handle while the work is pending.
 //   - Acquiring is first come, first served: a large amount is not passed over for small ones. It
@@ -29,6 +32,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -50,6 +54,9 @@ class DeviceEvent {
   // it. That may be a driver's thread, which serves others too: `then` must not wait, throw or call
   // the device.
   void on_fired(std::function<void()> then) const;
+  // The same for calls in this order. Made beforehand, they join the others without an allocation.
+  using Calls = std::list<std::function<void()>>;
+  void on_fired(Calls then) const noexcept;
   // For the device. Again has no effect.
   void fire() const;
 
@@ -106,9 +113,8 @@ class Credits {
 
  private:
   struct State;
-  Status acquire_until(std::optional<std::chrono::steady_clock::time_point> deadline,
-                       Status at_deadline, Credit& credit, std::uint64_t amount,
-                       const std::stop_token& stop);
+  Status acquire_until(RealSync::Deadline deadline, Status at_deadline, Credit& credit,
+                       std::uint64_t amount, const std::stop_token& stop);
 
   std::shared_ptr<State> state_;
 };
@@ -122,13 +128,14 @@ class Credits::Credit {
   ~Credit() { release(); }
 
   std::uint64_t amount() const { return amount_; }  // 0: none
-  void release();                                   // now. For what no work was queued for
-  void release_after(const DeviceEvent& event);
+  void release() noexcept;                          // now. For what no work was queued for
+  void release_after(const DeviceEvent& event) noexcept;
 
  private:
   friend class Credits;
-  std::shared_ptr<State> state_;
+  friend class StagingSlots;
   std::uint64_t amount_ = 0;
+  DeviceEvent::Calls give_back_;  // one where there is an amount
 };
 
 // Buffers of one size that the host fills and a device copies from.
@@ -148,7 +155,7 @@ class StagingSlots {
 
  private:
   struct State;
-  Status take(Status status, Credits::Credit& credit, Slot& slot);
+  Status take(Status status, Credits::Credit&& credit, Slot& slot);
 
   Credits credits_;  // one a slot
   std::shared_ptr<State> state_;
@@ -162,15 +169,14 @@ class StagingSlots::Slot {
   Slot& operator=(Slot&& other) noexcept;
   ~Slot() { release(); }
 
-  std::span<std::byte> bytes() const;  // empty: no slot
-  void release();                      // now. For a slot that no copy was queued from
-  void release_after(const DeviceEvent& event);
+  std::span<std::byte> bytes() const { return bytes_; }  // empty: no slot
+  void release() noexcept;  // now. For a slot that no copy was queued from
+  void release_after(const DeviceEvent& event) noexcept;
 
  private:
   friend class StagingSlots;
-  std::shared_ptr<State> state_;
-  std::size_t index_ = 0;
-  Credits::Credit credit_;
+  std::span<std::byte> bytes_;
+  DeviceEvent::Calls give_back_;  // the memory, and then its credit, which says that it is free
 };
 
 }  // namespace headrace

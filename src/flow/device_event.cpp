@@ -2,32 +2,22 @@
 
 #include <atomic>
 #include <cstring>
-#include <list>
 #include <utility>
 #include <vector>
 
 #include "headrace/thread.h"
 
 namespace headrace {
-namespace {
-
-// Gives `lent` back when the event fires.
-template <typename Lent>
-void keep_until(const DeviceEvent& event, Lent lent) {
-  event.on_fired([held = std::make_shared<Lent>(std::move(lent))] { held->release(); });
-}
-
-}  // namespace
 
 struct DeviceEvent::State {
   std::mutex mutex;
   std::atomic<bool> fired = false;
-  std::vector<std::function<void()>> then;
+  Calls then;
 
   ~State() { fire(); }
 
   void fire() {
-    std::vector<std::function<void()>> due;
+    Calls due;
     {
       const std::lock_guard lock(mutex);
       fired.store(true, std::memory_order_release);
@@ -44,14 +34,17 @@ bool DeviceEvent::fired() const {
 }
 
 void DeviceEvent::on_fired(std::function<void()> then) const {
+  Calls one;
+  one.push_back(std::move(then));
+  on_fired(std::move(one));
+}
+
+void DeviceEvent::on_fired(Calls then) const noexcept {
   {
     const std::lock_guard lock(state_->mutex);
-    if (!fired()) {
-      state_->then.push_back(std::move(then));
-      return;
-    }
+    if (!fired()) return state_->then.splice(state_->then.end(), then);
   }
-  then();
+  for (const auto& call : then) call();
 }
 
 void DeviceEvent::fire() const {
@@ -100,6 +93,11 @@ struct Credits::State {
   std::uint64_t available;
   std::list<std::uint64_t> waiting;  // amounts asked for, oldest first
 
+  void give_back(std::uint64_t amount) {
+    const std::lock_guard lock(mutex);
+    available += amount;
+    changed.notify_all();
+  }
   std::string describe() const {
     return fmt::format("{}: {} of {} credits in use", name, total - available, total);
   }
@@ -123,20 +121,18 @@ Status Credits::try_acquire(Credit& credit, std::uint64_t amount) {
 
 Status Credits::acquire_for(std::chrono::nanoseconds timeout, Credit& credit, std::uint64_t amount,
                             std::stop_token stop) {
-  return acquire_until(std::chrono::steady_clock::now() + timeout, Status::timed_out, credit,
-                       amount, stop);
+  return acquire_until(RealSync::after(timeout), Status::timed_out, credit, amount, stop);
 }
 
-Status Credits::acquire_until(std::optional<std::chrono::steady_clock::time_point> deadline,
-                              Status at_deadline, Credit& credit, std::uint64_t amount,
-                              const std::stop_token& stop) {
+Status Credits::acquire_until(RealSync::Deadline deadline, Status at_deadline, Credit& credit,
+                              std::uint64_t amount, const std::stop_token& stop) {
   State& s = *state_;
   if (amount == 0 || amount > s.total)
     fail(ErrorCode::bad_input, "credits {}: {} asked for, but one can hold 1 to {}", s.name, amount,
          s.total);
   std::unique_lock lock(s.mutex);
   if (!s.waiting.empty() || s.available < amount) {
-    if (deadline && *deadline <= std::chrono::steady_clock::now()) return at_deadline;
+    if (RealSync::passed(deadline)) return at_deadline;
     const ThreadWait::Scope scope(
         [&] { return fmt::format("acquire {} from {}", amount, s.describe()); });
     const auto place = s.waiting.insert(s.waiting.end(), amount);
@@ -147,11 +143,12 @@ Status Credits::acquire_until(std::optional<std::chrono::steady_clock::time_poin
     s.changed.notify_all();  // the next in line may have been held up by this one alone
     if (!got) return stop.stop_requested() ? Status::stopped : at_deadline;
   }
-  s.available -= amount;
-  lock.unlock();  // what `credit` holds may return to these credits
-  credit.release();
-  credit.state_ = state_;
-  credit.amount_ = amount;
+  Credit taken;
+  taken.give_back_.emplace_back([state = state_, amount] { state->give_back(amount); });
+  taken.amount_ = amount;
+  s.available -= amount;  // not before there was memory
+  lock.unlock();          // what `credit` holds may return to these credits
+  credit = std::move(taken);
   return Status::ok;
 }
 
@@ -172,28 +169,31 @@ std::string Credits::describe() const {
 Credits::Credit& Credits::Credit::operator=(Credit&& other) noexcept {
   if (this == &other) return *this;
   release();
-  state_ = std::move(other.state_);
   amount_ = std::exchange(other.amount_, 0);
+  give_back_ = std::exchange(other.give_back_, {});
   return *this;
 }
 
-void Credits::Credit::release() {
-  if (!state_) return;
-  const std::shared_ptr<State> state = std::move(state_);
-  const std::lock_guard lock(state->mutex);
-  state->available += std::exchange(amount_, 0);
-  state->changed.notify_all();
+void Credits::Credit::release() noexcept {
+  amount_ = 0;
+  for (const auto& call : std::exchange(give_back_, {})) call();
 }
 
-void Credits::Credit::release_after(const DeviceEvent& event) {
-  keep_until(event, std::move(*this));
+void Credits::Credit::release_after(const DeviceEvent& event) noexcept {
+  amount_ = 0;
+  event.on_fired(std::exchange(give_back_, {}));
 }
 
 struct StagingSlots::State {
   const std::shared_ptr<std::byte[]> memory;
   const std::size_t slot_bytes;
   std::mutex mutex;
-  std::vector<std::size_t> free;  // indices
+  std::vector<std::size_t> free;  // indices; it has room for all of them
+
+  void give_back(std::size_t index) {
+    const std::lock_guard lock(mutex);
+    free.push_back(index);
+  }
 };
 
 StagingSlots::StagingSlots(std::string name, std::shared_ptr<std::byte[]> memory, std::size_t slots,
@@ -205,31 +205,32 @@ StagingSlots::StagingSlots(std::string name, std::shared_ptr<std::byte[]> memory
 
 Status StagingSlots::acquire(Slot& slot, std::stop_token stop) {
   Credits::Credit credit;
-  return take(credits_.acquire(credit, 1, std::move(stop)), credit, slot);
+  return take(credits_.acquire(credit, 1, std::move(stop)), std::move(credit), slot);
 }
 
 Status StagingSlots::try_acquire(Slot& slot) {
   Credits::Credit credit;
-  return take(credits_.try_acquire(credit), credit, slot);
+  return take(credits_.try_acquire(credit), std::move(credit), slot);
 }
 
 Status StagingSlots::acquire_for(std::chrono::nanoseconds timeout, Slot& slot,
                                  std::stop_token stop) {
   Credits::Credit credit;
-  return take(credits_.acquire_for(timeout, credit, 1, std::move(stop)), credit, slot);
+  return take(credits_.acquire_for(timeout, credit, 1, std::move(stop)), std::move(credit), slot);
 }
 
-// A credit says that an index is free: release() puts the index back before the credit.
-Status StagingSlots::take(Status status, Credits::Credit& credit, Slot& slot) {
+// `credit` says that there is a free index, and is given back after it.
+Status StagingSlots::take(Status status, Credits::Credit&& credit, Slot& slot) {
   if (status != Status::ok) return status;
   Slot taken;
-  taken.state_ = state_;
-  taken.credit_ = std::move(credit);
   {
     const std::lock_guard lock(state_->mutex);
-    taken.index_ = state_->free.back();
+    const std::size_t index = state_->free.back();
+    taken.give_back_.emplace_back([state = state_, index] { state->give_back(index); });
+    taken.bytes_ = {state_->memory.get() + index * state_->slot_bytes, state_->slot_bytes};
     state_->free.pop_back();
   }
+  taken.give_back_.splice(taken.give_back_.end(), credit.give_back_);
   slot = std::move(taken);
   return Status::ok;
 }
@@ -237,29 +238,19 @@ Status StagingSlots::take(Status status, Credits::Credit& credit, Slot& slot) {
 StagingSlots::Slot& StagingSlots::Slot::operator=(Slot&& other) noexcept {
   if (this == &other) return *this;
   release();
-  state_ = std::move(other.state_);
-  index_ = other.index_;
-  credit_ = std::move(other.credit_);
+  bytes_ = std::exchange(other.bytes_, {});
+  give_back_ = std::exchange(other.give_back_, {});
   return *this;
 }
 
-std::span<std::byte> StagingSlots::Slot::bytes() const {
-  if (!state_) return {};
-  return {state_->memory.get() + index_ * state_->slot_bytes, state_->slot_bytes};
+void StagingSlots::Slot::release() noexcept {
+  bytes_ = {};
+  for (const auto& call : std::exchange(give_back_, {})) call();
 }
 
-void StagingSlots::Slot::release() {
-  if (!state_) return;
-  const std::shared_ptr<State> state = std::move(state_);
-  {
-    const std::lock_guard lock(state->mutex);
-    state->free.push_back(index_);
-  }
-  credit_.release();
-}
-
-void StagingSlots::Slot::release_after(const DeviceEvent& event) {
-  keep_until(event, std::move(*this));
+void StagingSlots::Slot::release_after(const DeviceEvent& event) noexcept {
+  bytes_ = {};
+  event.on_fired(std::exchange(give_back_, {}));
 }
 
 }  // namespace headrace

@@ -5,10 +5,12 @@
 #include <rapidcheck.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 
 #include "headrace/error.h"
 #include "headrace/thread.h"
+#include "shortage.h"
 #include "staged_copies.h"
 
 namespace headrace {
@@ -104,6 +106,15 @@ TEST(Credits, RefuseWhatTheyCanNeverGive) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "credits device memory: 11 asked for, but one can hold 1 to 10");
   }
+}
+
+TEST(Credits, LongestTimeoutIsNoOverflow) {
+  Credits credits("device memory", 1);
+  Credits::Credit credit, other;
+  ASSERT_EQ(credits.try_acquire(credit), Status::ok);
+  std::jthread device([&] { std::this_thread::sleep_for(5ms), credit.release(); });
+  EXPECT_EQ(credits.acquire_for(std::chrono::nanoseconds::max(), other), Status::ok);
+  EXPECT_EQ(credits.acquire_for(std::chrono::nanoseconds::min(), credit), Status::timed_out);
 }
 
 TEST(Credits, AWaitSaysWhatItWaitsForAndCanBeStopped) {
@@ -280,6 +291,51 @@ TEST(StagingSlots, ASlowStreamHoldsItsOwnSlotsAlone) {
               IsEmpty());
   EXPECT_EQ(slots.available(), 1u);
   gate.open();
+}
+
+// Nothing can fail between a queued copy and its guard.
+TEST(StagingSlots, NeedNoMemoryToComeBackAndTakeNothingWithoutIt) {
+  Credits credits("device memory", 8);
+  StagingSlots slots("staging", memory(8), 1, 8);
+  Credits::Credit credit;
+  StagingSlots::Slot slot;
+  for (long allocations = 0; slot.bytes().empty(); ++allocations) {
+    testing::allocations_left = allocations;
+    try {
+      if (credit.amount() == 0) credits.try_acquire(credit, 8);
+      slots.try_acquire(slot);
+    } catch (const std::bad_alloc&) {
+      testing::allocations_left = -1;
+      EXPECT_EQ(slots.available(), 1u);
+      EXPECT_EQ(credits.available(), 8 - credit.amount());
+    }
+  }
+  testing::allocations_left = -1;
+  const DeviceEvent event;
+  testing::allocations_left = 0;
+  slot.release_after(event);
+  credit.release_after(event);
+  testing::allocations_left = -1;
+  EXPECT_EQ(slots.available(), 0u);
+  EXPECT_EQ(credits.available(), 0u);
+  event.fire();
+  EXPECT_EQ(slots.available(), 1u);
+  EXPECT_EQ(credits.available(), 8u);
+}
+
+// An event that fires while a slot is handed to it: the slot comes back before its credit says so.
+TEST(StagingSlots, ComeBackWholeWhileTheirEventFires) {
+  StagingSlots slots("staging", memory(8), 1, 8);
+  for (int round = 0; round < 2000; ++round) {
+    StagingSlots::Slot slot;
+    ASSERT_EQ(slots.acquire(slot), Status::ok);
+    const DeviceEvent event;
+    std::jthread device([event] { event.fire(); });
+    slot.release_after(event);
+    StagingSlots::Slot next;
+    ASSERT_EQ(slots.acquire(next), Status::ok);
+    ASSERT_EQ(next.bytes().size(), 8u);
+  }
 }
 
 TEST(StagingSlots, WithTheGuardEveryCopyArrives) {
