@@ -59,6 +59,10 @@ struct GpuStream::Pending {
     events.emplace(next, event);
     return next++;
   }
+  void forget(std::uint64_t number) {
+    const std::lock_guard lock(mutex);
+    events.erase(number);
+  }
   void fire(std::uint64_t number) {
     std::unique_lock lock(mutex);
     const auto node = events.extract(number);
@@ -100,7 +104,9 @@ void GpuStream::copy(void* to, const void* from, std::size_t bytes) {
 DeviceEvent GpuStream::record() {
   const DeviceEvent event;
   auto call = std::make_unique<Pending::Call>(Pending::Call{pending_, pending_->add(event)});
-  check(library_->stream_notify(stream_, Pending::fired, call.get()), "an event");
+  const char* answer = library_->stream_notify(stream_, Pending::fired, call.get());
+  if (answer != nullptr) pending_->forget(call->number);
+  check(answer, "an event");
   call.release();
   return event;
 }
@@ -112,7 +118,7 @@ void GpuStream::hold(const std::uint32_t* open) {
 std::shared_ptr<std::byte[]> GpuStream::pinned_memory(std::size_t bytes) const {
   free_later().free_now();
   void* memory = nullptr;
-  check(library_->pinned_allocate(bytes, &memory), "pinned memory");
+  check(library_->pinned_allocate(device_, bytes, &memory), "pinned memory");
   return {static_cast<std::byte*>(memory), [free = library_->pinned_free](std::byte* block) {
             free_later().free([=] { free(block); });
           }};

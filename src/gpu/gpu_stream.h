@@ -2,7 +2,7 @@
 //
 // Contract: that of headrace/device_event.h, and
 //   - Where the runtime refuses, Error(resource) says what was asked and why. After a failure of
-//     the device every later call does.
+//     the device every later call does. After record() did, no queued copy uses memory any more.
 //   - The destructor waits for the work queued. Events of a stream whose device has failed fire
 //     there, since the device then touches no memory any more.
 //   - Memory may be let go of in a subscriber of an event: what is freed in a driver's thread, which

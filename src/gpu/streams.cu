@@ -36,12 +36,41 @@ cudaError_t despite_errors(Calls... calls) {
   return first;
 }
 
+// Makes a device the current one of this thread; in the end that is again what it was.
+class OnDevice {
+ public:
+  explicit OnDevice(int device)
+      : error_(until_error([this] { return cudaGetDevice(&before_); },
+                           [=] { return cudaSetDevice(device); })),
+        changed_(error_ == cudaSuccess && before_ != device) {}
+  ~OnDevice() {
+    if (changed_) (void)cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  cudaError_t error() const { return error_; }
+
+ private:
+  int before_ = 0;
+  const cudaError_t error_;
+  const bool changed_;
+};
+
+// Calls in turn, on a device, up to the first that fails.
+template <typename... Calls>
+cudaError_t on_device(int device, Calls... calls) {
+  const OnDevice current(device);
+  return until_error([&] { return current.error(); }, calls...);
+}
+
 // What was not created is null, and is passed over.
 cudaError_t release(HeadraceGpuStream* s) {
   const auto with = [](auto handle, auto call) {
     return handle == nullptr ? cudaSuccess : call(handle);
   };
-  const cudaError_t error = despite_errors([&] { return cudaSetDevice(s->device); },
+  const OnDevice current(s->device);
+  const cudaError_t error = despite_errors([&] { return current.error(); },
                                            [&] { return with(s->work, cudaStreamSynchronize); },
                                            [&] { return with(s->calls, cudaStreamSynchronize); },
                                            [&] { return with(s->done, cudaEventDestroy); },
@@ -65,11 +94,10 @@ extern "C" {
 
 const char* headrace_gpu_stream_create(int device, HeadraceGpuStream** stream) {
   auto* made = new HeadraceGpuStream{device};
-  const cudaError_t error =
-      until_error([&] { return cudaSetDevice(device); },
-                  [&] { return cudaStreamCreateWithFlags(&made->work, cudaStreamNonBlocking); },
-                  [&] { return cudaStreamCreateWithFlags(&made->calls, cudaStreamNonBlocking); },
-                  [&] { return cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming); });
+  const cudaError_t error = on_device(
+      device, [&] { return cudaStreamCreateWithFlags(&made->work, cudaStreamNonBlocking); },
+      [&] { return cudaStreamCreateWithFlags(&made->calls, cudaStreamNonBlocking); },
+      [&] { return cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming); });
   if (error != cudaSuccess) {
     release(made);
     return text(error);
@@ -84,30 +112,32 @@ const char* headrace_gpu_stream_destroy(HeadraceGpuStream* stream) {
 
 const char* headrace_gpu_stream_copy(HeadraceGpuStream* stream, void* to, const void* from,
                                      size_t bytes) {
-  return text(until_error(
-      [=] { return cudaSetDevice(stream->device); },
-      [=] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->work); }));
+  return text(on_device(stream->device, [=] {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->work);
+  }));
 }
 
 const char* headrace_gpu_stream_notify(HeadraceGpuStream* stream, void (*fired)(void*),
                                        void* argument) {
-  return text(until_error([=] { return cudaSetDevice(stream->device); },
-                          [=] { return cudaEventRecord(stream->done, stream->work); },
-                          [=] { return cudaStreamWaitEvent(stream->calls, stream->done, 0); },
-                          [=] { return cudaLaunchHostFunc(stream->calls, fired, argument); }));
+  const cudaError_t error = on_device(
+      stream->device, [=] { return cudaEventRecord(stream->done, stream->work); },
+      [=] { return cudaStreamWaitEvent(stream->calls, stream->done, 0); },
+      [=] { return cudaLaunchHostFunc(stream->calls, fired, argument); });
+  if (error != cudaSuccess) (void)cudaStreamSynchronize(stream->work);
+  return text(error);
 }
 
 const char* headrace_gpu_stream_hold(HeadraceGpuStream* stream, const uint32_t* open,
                                      uint64_t limit_ns) {
-  return text(until_error([=] { return cudaSetDevice(stream->device); },
-                          [=] {
-                            hold<<<1, 1, 0, stream->work>>>(open, limit_ns);
-                            return cudaGetLastError();
-                          }));
+  return text(on_device(stream->device, [=] {
+    hold<<<1, 1, 0, stream->work>>>(open, limit_ns);
+    return cudaGetLastError();
+  }));
 }
 
-const char* headrace_gpu_pinned_allocate(size_t bytes, void** memory) {
-  return text(cudaHostAlloc(memory, bytes, cudaHostAllocPortable));
+const char* headrace_gpu_pinned_allocate(int device, size_t bytes, void** memory) {
+  return text(
+      on_device(device, [=] { return cudaHostAlloc(memory, bytes, cudaHostAllocPortable); }));
 }
 
 const char* headrace_gpu_pinned_free(void* memory) {
@@ -115,8 +145,7 @@ const char* headrace_gpu_pinned_free(void* memory) {
 }
 
 const char* headrace_gpu_memory_allocate(int device, size_t bytes, void** memory) {
-  return text(until_error([=] { return cudaSetDevice(device); },
-                          [=] { return cudaMalloc(memory, bytes); }));
+  return text(on_device(device, [=] { return cudaMalloc(memory, bytes); }));
 }
 
 const char* headrace_gpu_memory_free(void* memory) {

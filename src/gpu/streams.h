@@ -1,7 +1,8 @@
 // The C interface of the CUDA half, continued: streams, their memory, and news of what they have
 // done. Layer: gpu.
 //
-// Every function returns null, or one line that says what the runtime refused (never freed).
+// Every function returns null, or one line that says what the runtime refused (never freed). The
+// current device of the calling thread is afterwards what it was.
 #pragma once
 
 #include <stddef.h>
@@ -19,7 +20,8 @@ const char* headrace_gpu_stream_copy(struct HeadraceGpuStream* stream, void* to,
                                      size_t bytes);
 // Calls fired(argument) in a thread of the driver once the work queued so far is done; the work
 // queued later does not wait for that. `fired` must not call CUDA. Where the device has failed it
-// is never called.
+// is never called. Where this is refused, the work queued so far is done, or the device has failed,
+// when it returns: no event says so later.
 const char* headrace_gpu_stream_notify(struct HeadraceGpuStream* stream, void (*fired)(void*),
                                        void* argument);
 // Queues a kernel that ends when *open is not 0, or after `limit_ns`: something slow, for tests and
@@ -27,7 +29,8 @@ const char* headrace_gpu_stream_notify(struct HeadraceGpuStream* stream, void (*
 const char* headrace_gpu_stream_hold(struct HeadraceGpuStream* stream, const uint32_t* open,
                                      uint64_t limit_ns);
 
-const char* headrace_gpu_pinned_allocate(size_t bytes, void** memory);
+// For every device; in the context of this one.
+const char* headrace_gpu_pinned_allocate(int device, size_t bytes, void** memory);
 const char* headrace_gpu_pinned_free(void* memory);
 const char* headrace_gpu_memory_allocate(int device, size_t bytes, void** memory);
 const char* headrace_gpu_memory_free(void* memory);
