@@ -30,28 +30,31 @@ void WindowSource::seek(const Position& position) {
         ErrorCode::bad_input,
         "position: carry_tokens is {}, but rows of text share no document; it is of another source",
         position.carry_tokens);
-  at_ = position;
-  if (at_.manifest.empty()) at_.manifest = id_;
-  at_.row = 0;
-  make_order(*files);
-  if (at_.shard != 0 && at_.shard >= order_.size())
+  std::vector<std::uint64_t> order = order_of(position.epoch, *files);
+  if (position.shard != 0 && position.shard >= order.size())
     fail(ErrorCode::bad_input,
-         "position: piece {} of an epoch with {} pieces; it was not made with this data", at_.shard,
-         order_.size());
+         "position: piece {} of an epoch with {} pieces; it was not made with this data",
+         position.shard, order.size());
+  Position at = position;
+  if (at.manifest.empty()) at.manifest = id_;
+  at.row = 0;
+  at_ = std::move(at);
+  order_ = std::move(order);
 }
 
 // Training pieces of the first `files` files, permuted for the epoch.
-void WindowSource::make_order(std::size_t files) {
+std::vector<std::uint64_t> WindowSource::order_of(std::uint64_t epoch, std::size_t files) const {
   const std::vector<bool> held = held_out_files(std::span(manifest_.files).first(files));
-  order_.clear();
+  std::vector<std::uint64_t> order;
   for (std::uint64_t i = 0; i < pieces_.size() && pieces_[i].file < files; ++i)
-    if (!held[pieces_[i].file]) order_.push_back(i);
-  shuffle(std::span(order_), CounterRng(options_.seed, Draw::piece_order, {at_.epoch}));
+    if (!held[pieces_[i].file]) order.push_back(i);
+  shuffle(std::span(order), CounterRng(options_.seed, Draw::piece_order, {epoch}));
+  return order;
 }
 
 bool WindowSource::claim(Window& window) {
   if (options_.epochs != 0 && at_.epoch >= options_.epochs) return false;
-  if (order_.empty()) make_order(manifest_.files.size());
+  if (order_.empty()) order_ = order_of(at_.epoch, manifest_.files.size());
   if (order_.empty()) return false;
   window.epoch = at_.epoch;
   window.first = at_.shard;

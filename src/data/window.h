@@ -39,13 +39,13 @@ class WindowSource {
   std::uint64_t pieces() const { return pieces_.size(); }
 
   // The window that begins at the position's shard is claimed next. Error(bad_input) where there is
-  // no such window in this data.
+  // no such window in this data; nothing has then changed.
   void seek(const Position& position);
   bool claim(Window& window);  // false: after the last epoch, and where there is no piece
   void make(Window& window, const std::stop_token& stop);
 
  private:
-  void make_order(std::size_t files);
+  std::vector<std::uint64_t> order_of(std::uint64_t epoch, std::size_t files) const;
   void add_rows(Window& window, std::string_view document) const;
 
   const Manifest manifest_;
