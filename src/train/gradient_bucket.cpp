@@ -171,6 +171,9 @@ void GradientBuckets::reduce(const Bucket& bucket) {
       else
         singles.push_back(data_of<float>(gradient));
     }
+    if (!singles.empty() && !halves.empty())
+      fail(ErrorCode::internal, "{}: a gradient in fp32 from {} drafters, in bf16 from {}",
+           layout_.entries[entry].name, singles.size(), halves.size());
     const std::span<float> out = std::span(gradient_).subspan(layout_.entries[entry].offset,
                                                               layout_.entries[entry].elements);
     halves.empty() ? sum_scaled(singles, factor, out) : sum_scaled(halves, factor, out);

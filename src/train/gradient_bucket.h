@@ -11,6 +11,8 @@
 //     thread's backward pass, where all replicas take part; otherwise by finish().
 //   - Gradients are not copied: sums are taken over the tensors that the backward passes made, and
 //     finish() lets go of them.
+//   - A parameter's gradients come in one type from all replicas: bf16, or any that is summed as
+//     fp32. Error(internal) names one that does not.
 //   - begin() and the backward pass of a replica belong to one thread; replicas may run side by
 //     side. finish() needs all of them at rest.
 #pragma once

@@ -254,6 +254,21 @@ TEST(GradientBuckets, AGradientThatNobodyAnnouncedIsRefused) {
   EXPECT_THROW(parameters.at("w").sum().backward(), Error);
 }
 
+// Either alone would be summed without the other.
+TEST(GradientBuckets, GradientsOfTwoTypesAreRefusedByName) {
+  GradientBuckets buckets({{{"layers.0.weight", {2}, 0, 2}}, 2}, 2);
+  buckets.begin(0, 1);
+  buckets.begin(1, 1);
+  buckets.deliver(0, 0, torch::ones({2}, torch::kFloat32));
+  try {
+    buckets.deliver(1, 0, torch::ones({2}, torch::kBFloat16));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::internal);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("layers.0.weight"));
+  }
+}
+
 TEST(FlatLayout, FollowsTheOrderOfNamesAndRoundTrips) {
   const Model model = random_model(small_config(), 3);
   const Parameters single = trainable_copy(model.parameters, torch::kFloat32);
