@@ -136,7 +136,8 @@ CheckpointFiles open_step(const fs::path& folder) {
           state,
           SafeTensorsFile::open((folder / "model.safetensors").string()),
           SafeTensorsFile::open((folder / "optimizer.safetensors").string()),
-          sums.at("target")};
+          sums.at("target"),
+          {}};
 }
 
 }  // namespace
@@ -182,20 +183,30 @@ void write_checkpoint(const std::string& out, const CheckpointContent& content) 
 }
 
 bool holds_no_checkpoint_yet(const std::string& out) {
-  if (!fs::is_directory(out)) return false;
-  return fs::is_empty(out) || (fs::exists(fs::path(out) / "steps.jsonl") && steps_in(out).empty());
+  const fs::path folder(out);
+  if (!fs::is_directory(folder)) return false;
+  return fs::is_empty(folder) || (fs::exists(folder / "steps.jsonl") && steps_in(folder).empty() &&
+                                  !fs::exists(folder / "compare.json"));
+}
+
+std::string newest_step(const std::string& out) {
+  const auto steps = steps_in(out);
+  return steps.empty() ? "" : steps.front().filename().string();
 }
 
 CheckpointFiles open_checkpoint(const std::string& path,
                                 const std::function<void(const std::string&)>& warn) {
   const fs::path given(path);
   if (!fs::is_directory(given)) fail(ErrorCode::bad_input, "{}: no such checkpoint folder", path);
-  if (fs::exists(given / "MANIFEST")) return open_step(given);
+  // "OUT/step-5/" and "step-5" in OUT lie in OUT too.
+  if (fs::exists(given / "MANIFEST")) return open_step(fs::canonical(given));
   const auto steps = steps_in(given);
   if (steps.empty()) fail(ErrorCode::bad_input, "{}: holds no checkpoint (no step-N folder)", path);
   for (const fs::path& folder : steps) {
     try {
-      return open_step(folder);
+      CheckpointFiles files = open_step(folder);
+      files.newest = steps.front().filename();
+      return files;
     } catch (const Error& e) {
       warn(fmt::format("skipped {}: {}", folder.string(), e.what()));
     }

@@ -30,8 +30,11 @@ void write_checkpoint(const std::string& out, const CheckpointContent& content);
 // Removes what killed runs left in OUT: unfinished files and folders. One run at a time.
 void remove_leftovers(const std::string& out);
 
-// OUT is empty, or the folder of a run that was killed before its first checkpoint.
+// OUT is empty, or the folder of a run or comparison that was stopped before it left anything.
 bool holds_no_checkpoint_yet(const std::string& out);
+
+// The name of the step in OUT that is opened first, whole or not; "" where there is none.
+std::string newest_step(const std::string& out);
 
 struct CheckpointFiles {
   std::string folder;  // OUT/step-N
@@ -39,6 +42,7 @@ struct CheckpointFiles {
   nlohmann::json config, state;
   SafeTensorsFile model, optimizer;
   std::string target_sha256;
+  std::string newest;  // newest_step() of OUT then; "" where a step was given
 };
 
 // `path`: OUT, then the newest step whose checksums hold (each one skipped is named through

@@ -113,4 +113,9 @@ PlacedPlan dflash_plan_from(const std::string& path) {
   return placed;
 }
 
+PlacedPlan wanted_plan(const DflashOptions& options, std::uint64_t feature_bytes) {
+  return options.plan_file.empty() ? dflash_plan(options, feature_bytes)
+                                   : dflash_plan_from(options.plan_file);
+}
+
 }  // namespace headrace

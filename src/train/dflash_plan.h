@@ -33,4 +33,7 @@ PlacedPlan dflash_plan_all_cores(const DflashOptions& options, std::uint64_t fea
 // as written. Error(bad_input) names the stage and what differs.
 PlacedPlan dflash_plan_from(const std::string& path);
 
+// What a run is asked to follow: options.plan_file, else dflash_plan().
+PlacedPlan wanted_plan(const DflashOptions& options, std::uint64_t feature_bytes);
+
 }  // namespace headrace

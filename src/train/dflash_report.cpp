@@ -250,6 +250,13 @@ Report to_report(const DflashSession& session, const DflashOutcome& outcome) {
   return report;
 }
 
+void print_result(const nlohmann::ordered_json& json, const std::string& text, bool as_json) {
+  if (as_json)
+    fmt::print("{}\n", json.dump());
+  else
+    fmt::print("{}", text);
+}
+
 nlohmann::ordered_json to_json(const Comparison& comparison) {
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
   for (const auto& [run, predicted] : comparison.runs) {

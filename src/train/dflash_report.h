@@ -25,6 +25,9 @@ nlohmann::ordered_json to_json(const DflashOutcome& outcome);
 std::string to_text(const DflashOutcome& outcome);  // within 100 columns
 Report to_report(const DflashSession& session, const DflashOutcome& outcome);
 
+// On stdout: the object in one line, or the text.
+void print_result(const nlohmann::ordered_json& json, const std::string& text, bool as_json);
+
 nlohmann::ordered_json to_json(const Comparison& comparison);
 Report to_report(const DflashSession& session, const Comparison& comparison);
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "headrace/error.h"
 #include "headrace/simulator.h"
+#include "headrace/thread.h"
+#include "headrace/trace_reader.h"
 #include "nn/threads.h"
 #include "train/interrupt.h"
 
@@ -22,12 +25,30 @@ double mean_of_last(const std::vector<StepLog>& log, std::size_t first, std::siz
   return from < log.size() ? sum / static_cast<double>(log.size() - from) : 0;
 }
 
-void finish(Recorder& recorder) {
+// Where the file cannot be created it records without one, and clears the path.
+std::unique_ptr<Recorder> open_recorder(const TraceHeader& header, RecorderOptions& options) {
+  try {
+    return std::make_unique<Recorder>(header, options);
+  } catch (const Error& error) {
+    if (options.path.empty()) throw;
+    fmt::print(stderr, "headrace: {}; the run goes on without that file\n", error.what());
+  }
+  options.path.clear();
+  return std::make_unique<Recorder>(header, options);
+}
+
+// What the trace's file says, which holds more than memory where spans were dropped.
+Accounting accounting_of(Recorder& recorder, const DflashRun& run, const std::string& path) {
   try {
     recorder.finish();
+    if (run.header.dropped > 0 && !path.empty()) {
+      const Trace trace = read_trace(path);
+      return account(trace.header, trace.spans);
+    }
   } catch (const Error& error) {
     fmt::print(stderr, "headrace: {}\n", error.what());
   }
+  return account(run.header, run.spans);
 }
 
 }  // namespace
@@ -39,6 +60,10 @@ std::jthread stop_on_interrupt(Executor& executor) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   });
+}
+
+void use_all_cores() {
+  set_compute_threads(static_cast<int>(allowed_cores().size()));
 }
 
 double median(std::vector<double> values) {
@@ -73,7 +98,9 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, const RunOp
   run.name = wanted.name;
   const std::size_t first_step = trainer.log().size();
   const std::uint64_t first_tokens = trainer.tokens();
-  Recorder recorder(trace_header(placed.plan, placed.plan.schedule), {.path = wanted.trace_path});
+  const TraceHeader header = trace_header(placed.plan, placed.plan.schedule);
+  RecorderOptions recording{.capacity = wanted.trace_capacity, .path = wanted.trace_path};
+  const std::unique_ptr<Recorder> recorder = open_recorder(header, recording);
 
   const auto start = Clock::now();
   auto last = start;
@@ -92,25 +119,24 @@ DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, const RunOp
     last = now;
     if (!on_step(trainer.log().back())) running->request_stop();
   };
-  Executor executor(placed.plan, placed.plan.schedule, trainer.functions(), options, &recorder);
+  Executor executor(placed.plan, placed.plan.schedule, trainer.functions(), options,
+                    recorder.get());
   running = &executor;
   {
     const std::jthread watcher = stop_on_interrupt(executor);
     run.outcome = executor.run();
   }
-  run.replan = executor.replanned();
-  finish(recorder);
-
   run.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  run.replan = executor.replanned();
   run.steps = trainer.log().size() - first_step;
   run.tokens = trainer.tokens() - first_tokens;
   run.step_seconds_p50 = median(run.intervals);
   if (run.steps > 0) run.loss_first = trainer.log()[first_step].loss;
   run.loss_last = mean_of_last(trainer.log(), first_step, 10);
   run.weights_sha256 = trainer.weights_sha256();
-  run.header = recorder.header();
-  run.spans = recorder.spans();
-  run.accounting = account(run.header, run.spans);
+  run.header = recorder->header();
+  run.spans = recorder->spans();
+  run.accounting = accounting_of(*recorder, run, recording.path);
   const bool replanned = run.replan && run.replan->applied_at_step > 0;
   run.plan = with_measured_costs(replanned ? run.replan->plan : placed.plan, run.header, run.spans);
   if (run.steps > 0) run.bound_seconds = bound(run.plan);

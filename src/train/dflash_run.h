@@ -19,8 +19,8 @@ namespace headrace {
 struct DflashRun {
   std::string name;  // the schedule, or the placement
   Outcome outcome = Outcome::finished;
-  std::uint64_t steps = 0;  // of this run
-  double seconds = 0;
+  std::uint64_t steps = 0;        // of this run
+  double seconds = 0;             // of the steps: ending the trace's file is not in it
   std::vector<double> intervals;  // seconds between two completed steps
   double step_seconds_p50 = 0;
   double bound_seconds = 0;  // of the plan with the costs measured in this run
@@ -29,8 +29,8 @@ struct DflashRun {
   std::string weights_sha256;
   TraceHeader header;
   std::vector<Span> spans;
-  Accounting accounting;
-  Plan plan;                            // as it was at the end, with measured costs
+  Accounting accounting;  // of all spans in the trace's file, else of those kept in memory
+  Plan plan;              // as it was at the end, with measured costs
   std::optional<ReplanOutcome> replan;  // where it was asked for
 
   double tokens_per_second() const {
@@ -42,12 +42,13 @@ struct RunOptions {
   std::string name;
   std::uint64_t until = 0;  // the trainer's step to end after; 0: to the end of the data
   std::string trace_path;   // the trace grows there while the run goes on; "": nowhere
+  std::size_t trace_capacity = RecorderOptions{}.capacity;  // spans a lane that memory keeps
   ReplanOptions replan;
 };
 
 // `on_step` is called after each completed step with the trainer consistent; it returns false to
 // stop. Ctrl-C stops. An error of a stage is thrown after everything has stopped. A trace that
-// cannot be written is said on stderr and changes nothing else.
+// cannot be created, written or ended is said on stderr and changes nothing else.
 DflashRun run_plan(const PlacedPlan& placed, DflashTrainer& trainer, const RunOptions& options,
                    const std::function<bool(const StepLog&)>& on_step);
 
@@ -57,6 +58,9 @@ std::jthread stop_on_interrupt(Executor& executor);
 // The plan with each stage's cost replaced by its span's durations (the first step left out where
 // there are others).
 Plan with_measured_costs(Plan plan, const TraceHeader& header, const std::vector<Span>& spans);
+
+// For compute outside a plan.
+void use_all_cores();
 
 double median(std::vector<double> values);  // 0 where empty
 

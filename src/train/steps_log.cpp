@@ -10,9 +10,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "headrace/atomic_file.h"
 #include "headrace/error.h"
+#include "train/checkpoint.h"
 #include "train/dflash_trainer.h"
 
 namespace headrace {
@@ -55,7 +57,7 @@ StepsLog::~StepsLog() {
 }
 
 bool StepsLog::go_on_in_place(std::uint64_t step, std::uint64_t bytes) {
-  open();
+  lock();
   struct stat status {};
   if (::fstat(file_, &status) != 0) refuse("look at");
   const auto size = static_cast<std::uint64_t>(status.st_size);
@@ -70,7 +72,10 @@ bool StepsLog::go_on_in_place(std::uint64_t step, std::uint64_t bytes) {
 }
 
 void StepsLog::begin(std::optional<std::uint64_t> after) {
-  open();
+  lock();
+  if (!holds_no_checkpoint_yet(out_))
+    fail(ErrorCode::resource,
+         "{}: another run wrote here meanwhile: choose another folder, or --resume it", out_);
   // What a run left that was killed before its first checkpoint: nothing descends from it.
   if (::ftruncate(file_, 0) != 0) refuse("shorten");
   if (after) descent_ = descent(*after, 0);
@@ -82,31 +87,37 @@ void StepsLog::append(const StepLog& step) {
 }
 
 std::uint64_t StepsLog::sync() {
-  if (file_ >= 0 && ::fdatasync(file_) != 0) refuse("flush");
+  if (file_ >= 0 && sync_error_ == 0 && ::fdatasync(file_) != 0) sync_error_ = errno;
+  errno = sync_error_;
+  if (sync_error_ != 0) refuse("flush");
   return bytes_;
 }
 
-void StepsLog::open() {
+void StepsLog::lock() {
+  if (file_ >= 0) return;
   make_folders(out_);
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file_ < 0) refuse("open");
   // The lock goes with the process, however that ends. A file system without locks guards nothing.
-  if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    fail(ErrorCode::resource,
-         "{}: another run is writing to this folder: wait for its end, or stop it", out_);
+  if (::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(std::exchange(file_, -1));
+  fail(ErrorCode::resource,
+       "{}: another run is writing to this folder: wait for its end, or stop it", out_);
 }
 
 void StepsLog::write(const std::string& line) {
-  for (std::string_view rest = line; !rest.empty();) {
-    const ssize_t written = ::write(file_, rest.data(), rest.size());
+  for (std::size_t done = 0; done < line.size();) {
+    const ssize_t written =
+        ::pwrite(file_, line.data() + done, line.size() - done, static_cast<off_t>(bytes_ + done));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
-      if (::ftruncate(file_, static_cast<off_t>(bytes_)) != 0) refuse("shorten");
+      // Where this fails too the next line goes over the rest, and a resumed run cuts it off.
+      [[maybe_unused]] const int ignored = ::ftruncate(file_, static_cast<off_t>(bytes_));
       errno = error;
       refuse("write");
     }
-    rest.remove_prefix(static_cast<std::size_t>(written));
+    done += static_cast<std::size_t>(written);
   }
   bytes_ += line.size();
 }

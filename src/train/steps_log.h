@@ -27,30 +27,36 @@ class StepsLog {
   StepsLog(const StepsLog&) = delete;
   StepsLog& operator=(const StepsLog&) = delete;
 
-  // One of these comes before the first append(), and before anything else is written to OUT.
-  // Error(resource) where another process has done so and still runs.
+  // From here on OUT is this run's, and what was found in it before may have changed.
+  // Error(resource) where another process holds it. Once is enough.
+  void lock();
+
+  // One of these comes before the first append(), and before anything else is written to OUT. Each
+  // locks.
   //
-  // A run that begins in OUT. `after`: its checkpoint, where that lies elsewhere.
+  // A run that begins in OUT. `after`: its checkpoint, where that lies elsewhere. Error(resource)
+  // where OUT holds a checkpoint: of a run that came between the caller's look and the lock.
   void begin(std::optional<std::uint64_t> after = {});
   // The run goes on after `step`, whose checkpoint lies in OUT and keeps what sync() gave. False
   // where the log does not hold that step; what is appended then descends from nothing.
   bool go_on_in_place(std::uint64_t step, std::uint64_t bytes);
 
-  // Error(io) names the file; no part of the line is left then.
+  // Error(io) names the file; what is left of the line then, if anything, is written over.
   void append(const StepLog& step);
-  // Makes the lines durable. Returns their bytes, for the checkpoint.
+  // Makes the lines durable. Returns their bytes, for the checkpoint. Once it has failed it always
+  // fails: the system forgets what it could not write, and says so once.
   std::uint64_t sync();
 
  private:
-  void open();
   void write(const std::string& line);
   std::string read(std::uint64_t begin, std::uint64_t end) const;
   [[noreturn]] void refuse(const char* what) const;
 
   std::string out_, path_;
   int file_ = -1;
-  std::uint64_t bytes_ = 0;
-  std::string descent_;  // goes before the first line
+  int sync_error_ = 0;       // errno of the first flush that failed
+  std::uint64_t bytes_ = 0;  // of whole lines: where the next one goes
+  std::string descent_;      // goes before the first line
 };
 
 }  // namespace headrace

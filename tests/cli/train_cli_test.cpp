@@ -1,5 +1,6 @@
 // headrace-train as its users run it: signals, kill -9, exit statuses.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "gguf_writer.h"
+#include "headrace/trace_reader.h"
 #include "temporary_folder.h"
 
 namespace headrace {
@@ -181,7 +183,7 @@ TEST_F(TrainCli, AFullDiskIsOneMessageAndNothingHalfWritten) {
   file_limit_ = 100'000;
   EXPECT_EQ(run(with(arguments("out"), {"--steps", "2"})), 1);
   EXPECT_NE(read("stderr").find("step-2"), std::string::npos) << read("stderr");
-  EXPECT_EQ(names_in("out"), std::set<std::string>{"steps.jsonl"});
+  EXPECT_EQ(names_in("out"), (std::set<std::string>{"plan.yaml", "steps.jsonl", "trace.json"}));
   EXPECT_EQ(std::ranges::count(read("out/steps.jsonl"), '\n'), 2);
   file_limit_ = 0;
   EXPECT_EQ(run(with(arguments("out"), {"--steps", "2"})), 0) << read("stderr");
@@ -197,11 +199,12 @@ TEST_F(TrainCli, AFullDiskLeavesTheCheckpointBefore) {
   };
   ASSERT_EQ(extend("copy"), 0) << read("stderr");
   const std::string expected = hash();
-  const std::set<std::string> before = names_in("out");
+  std::set<std::string> expected_names = names_in("out");
+  expected_names.insert("trace-1.json");  // of the first run
   file_limit_ = 100'000;
   EXPECT_EQ(extend("out"), 1);
   EXPECT_NE(read("stderr").find("step-9/"), std::string::npos) << read("stderr");
-  EXPECT_EQ(names_in("out"), before);
+  EXPECT_EQ(names_in("out"), expected_names);
   EXPECT_EQ(read("out/latest"), "step-6\n");
   file_limit_ = 0;
   ASSERT_EQ(extend("out"), 0) << read("stderr");
@@ -211,9 +214,13 @@ TEST_F(TrainCli, AFullDiskLeavesTheCheckpointBefore) {
 // The checkpoint fits, the trace does not.
 TEST_F(TrainCli, ATraceThatDoesNotFitIsNamedAndTheCheckpointIsThere) {
   file_limit_ = 1'000'000;
-  EXPECT_EQ(run(with(arguments("out"), {"--steps", "600"})), 1) << read("stderr");
-  EXPECT_NE(read("stderr").find("trace.json: cannot write"), std::string::npos) << read("stderr");
-  EXPECT_EQ(names_in("out"), (std::set<std::string>{"latest", "step-600", "steps.jsonl"}));
+  run(with(arguments("out"), {"--steps", "1500"}));
+  EXPECT_NE(read("stderr").find("trace.json: the trace is cut off"), std::string::npos)
+      << read("stderr");
+  EXPECT_TRUE(fs::exists(folder_ / "out/step-1500"));
+  const Trace trace = read_trace(folder_ / "out/trace.json");
+  EXPECT_TRUE(trace.cut_off);
+  EXPECT_GT(trace.spans.size(), 1000u);
 }
 
 TEST_F(TrainCli, AFlippedByteInAnyFileIsSaidAndTheCheckpointBeforeIsUsed) {
@@ -252,6 +259,29 @@ TEST_F(TrainCli, ARunCutBetweenItsLastCheckpointAndItsResultIsFinished) {
   EXPECT_FALSE(fs::exists(folder_ / "out/trace.json.tmp-a1B2c3"));
   EXPECT_EQ(run(resume), 2);
   EXPECT_NE(read("stderr").find("nothing is left to train"), std::string::npos);
+}
+
+// As shells complete it, and as seen from within OUT: both are a step of OUT, whose log goes on.
+TEST_F(TrainCli, AStepIsInItsFolderHoweverItIsSpelt) {
+  ASSERT_EQ(run(with(arguments("out"), {"--steps", "3"})), 0) << read("stderr");
+  std::string before = read("out/steps.jsonl");
+  int steps = 3;
+  const fs::path here = fs::current_path();
+  for (const auto& [from, spelling] :
+       {std::pair<fs::path, std::string>{here, (folder_ / "out/step-3") + "/"},
+        {fs::path(folder_ / "out"), "step-4"},
+        {fs::path(folder_ / "out"), "."}}) {
+    fs::current_path(from);
+    const int status = run({"train", "dflash", "--resume", spelling, "--steps",
+                            std::to_string(++steps), "--no-evaluate"});
+    fs::current_path(here);
+    ASSERT_EQ(status, 0) << spelling << ": " << read("stderr");
+    const std::string after = read("out/steps.jsonl");
+    EXPECT_TRUE(after.starts_with(before) && after.size() > before.size()) << spelling;
+    EXPECT_TRUE(fs::exists(folder_ / fmt::format("out/step-{}", steps))) << spelling;
+    EXPECT_TRUE(fs::exists(folder_ / fmt::format("out/trace-{}.json", steps - 3))) << spelling;
+    before = after;
+  }
 }
 
 TEST_F(TrainCli, OneRunAtATimeGoesOnInAFolder) {

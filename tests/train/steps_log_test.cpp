@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <csignal>
@@ -12,7 +13,9 @@
 
 #include "headrace/error.h"
 #include "temporary_folder.h"
+#include "train/checkpoint.h"
 #include "train/dflash_trainer.h"
+#include "train/traced_child.h"
 
 namespace headrace {
 namespace {
@@ -127,6 +130,95 @@ TEST(StepsLog, OneRunAtATimeWritesToAFolder) {
     EXPECT_EQ(error.code(), ErrorCode::resource);
     EXPECT_NE(std::string(error.what()).find(folder.path()), std::string::npos);
   }
+}
+
+// Both looked into the folder while it was empty; the first has trained and gone before the second
+// begins.
+TEST(StepsLog, WhatARunLeftMeanwhileIsNotWipedByTheNext) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  StepsLog second(out);
+  {
+    StepsLog first(out);
+    first.begin();
+    first.append(step_log(1, "a"));
+    write_checkpoint(out, {.step = 1, .target_sha256 = std::string(64, 'a')});
+  }
+  const std::string before = folder.read("out/steps.jsonl");
+  try {
+    second.begin();
+    FAIL() << "a finished run was wiped";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::resource);
+    EXPECT_NE(std::string(error.what()).find(out), std::string::npos);
+  }
+  EXPECT_EQ(folder.read("out/steps.jsonl"), before);
+  EXPECT_EQ(newest_step(out), "step-1");
+}
+
+// A child whose system calls may fail; 0 where `body` holds.
+int with_failing_calls(const std::function<bool(StepsLog&)>& body, const std::string& out,
+                       const std::function<int(const testing::SystemCall&)>& before) {
+  return testing::run_traced(
+      [&] {
+        StepsLog log(out);
+        log.begin();
+        return body(log) ? 0 : 1;
+      },
+      before);
+}
+
+bool refused(const std::function<void()>& action) {
+  try {
+    action();
+    return false;
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::io;
+  }
+}
+
+// The system reports a failed flush once, and what it could not write is then lost.
+TEST(StepsLog, AFlushThatFailedIsNotTakenForDoneTheNextTime) {
+  const TemporaryFolder folder;
+  int flushes = 0;
+  const int status = with_failing_calls(
+      [](StepsLog& log) {
+        log.append(step_log(1, "a"));
+        const bool once = refused([&] { log.sync(); });
+        return once && refused([&] { log.sync(); });
+      },
+      folder.path(),
+      [&](const testing::SystemCall& call) {
+        return call.number() == SYS_fdatasync && flushes++ == 0 ? EIO : testing::kGoOn;
+      });
+  if (status == testing::kUntraceable) GTEST_SKIP() << "the system forbids tracing";
+  EXPECT_EQ(status, 0);
+}
+
+// A limit on the size of files cuts a line, and the disk does not take that back.
+TEST(StepsLog, ALineGoesOverWhatIsLeftOfTheOneBefore) {
+  const TemporaryFolder folder;
+  int shortened = 0;
+  const int status = with_failing_calls(
+      [](StepsLog& log) {
+        log.append(step_log(1, "a"));
+        std::signal(SIGXFSZ, SIG_IGN);
+        const rlimit small{log.sync() + 20, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
+        ::setrlimit(RLIMIT_FSIZE, &small);
+        const bool full = refused([&] { log.append(step_log(2, "b")); });
+        ::setrlimit(RLIMIT_FSIZE, &none);
+        log.append(step_log(2, "b"));
+        return full;
+      },
+      folder.path(),
+      [&](const testing::SystemCall& call) {
+        return call.number() == SYS_ftruncate && shortened++ > 0 ? EIO : testing::kGoOn;
+      });
+  if (status == testing::kUntraceable) GTEST_SKIP() << "the system forbids tracing";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(shortened, 2);
+  const std::string text = folder.read("steps.jsonl");
+  EXPECT_EQ(lineage(text, text.size()), (std::vector<std::string>{"a", "b"}));
 }
 
 // A limit on the size of files stands for a full disk.
