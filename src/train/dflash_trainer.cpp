@@ -212,29 +212,34 @@ void DflashTrainer::update() {
   const double denominator = s.buckets.finish();
   std::vector<float>& gradient = s.buckets.gradient();
   s.rate.steps = s.total_steps;
-  StepLog entry{.step = steps(), .learning_rate = s.rate.at(steps())};
+  StepLog entry{.step = steps(),
+                .learning_rate = s.rate.at(steps()),
+                .tokens = s.tokens,
+                .position = s.position};
+  Sha256 rows;
+  for (const Replica& replica : s.replicas) {
+    if (!replica.batch) continue;
+    const TokenBatch& batch = *replica.batch;
+    entry.loss += replica.loss;
+    entry.tokens += batch.token_count();
+    add_rows(rows, batch);
+    add_to(entry.accepted, replica.accepted);
+    add_to(entry.counted, replica.counted);
+    if (batch.position.batch > entry.position.batch) entry.position = batch.position;
+  }
+  if (denominator > 0) entry.loss /= denominator;
+  entry.rows_sha256 = rows.hex();
+  Position position = entry.position;
+  if (s.log.size() == s.log.capacity()) s.log.reserve(2 * s.log.size() + 64);
   const bool delay = s.options.grad_delay > 0;
-  // From here on the step is done or, where this throws, has not happened: a checkpoint is right
-  // either way.
+  // The last that may throw, and then it has changed nothing.
   entry.gradient_norm =
       s.optimizer.step(delay ? s.delayed_gradient : gradient, entry.learning_rate);
   if (delay) std::swap(gradient, s.delayed_gradient);
-  Sha256 rows;
-  for (Replica& replica : s.replicas) {
-    const auto batch = std::exchange(replica.batch, nullptr);
-    if (!batch) continue;
-    entry.loss += replica.loss;
-    s.tokens += batch->token_count();
-    add_rows(rows, *batch);
-    add_to(entry.accepted, replica.accepted);
-    add_to(entry.counted, replica.counted);
-    if (batch->position.batch > s.position.batch) s.position = batch->position;
-  }
-  if (denominator > 0) entry.loss /= denominator;
-  entry.tokens = s.tokens;
-  entry.position = s.position;
-  entry.rows_sha256 = rows.hex();
+  s.tokens = entry.tokens;
+  s.position = std::move(position);
   s.log.push_back(std::move(entry));
+  for (Replica& replica : s.replicas) replica.batch.reset();
   for (Replica& replica : s.replicas)
     unflatten(s.optimizer.layout(), s.optimizer.weights(), replica.drafter->parameters());
 }
