@@ -140,6 +140,8 @@ void validate(const DflashOptions& o) {
     fail(ErrorCode::usage, "--compare starts from the seed: leave out --resume");
   if (o.compare && !o.plan_file.empty())
     fail(ErrorCode::usage, "--compare runs every schedule: leave out --plan");
+  if (o.compare && o.replan > 0)
+    fail(ErrorCode::usage, "--compare runs every schedule with the same depth: leave out --replan");
 }
 
 }  // namespace headrace

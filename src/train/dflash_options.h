@@ -9,7 +9,8 @@
 
 namespace headrace {
 
-// Re-planning makes a channel at most so many times as deep. A bound on its bytes stays.
+// Re-planning makes no channel deeper than so many times the depth of `features`. A bound on bytes
+// stays.
 constexpr std::uint64_t kReplanDeepens = 8;
 
 struct DflashOptions {

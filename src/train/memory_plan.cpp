@@ -6,6 +6,7 @@
 #include "headrace/error.h"
 #include "headrace/quantity.h"
 #include "nn/precision.h"
+#include "train/dflash_plan.h"
 
 namespace headrace {
 namespace {
@@ -41,20 +42,24 @@ MemoryPlan planned_memory(const DflashSession& session) {
   const std::uint64_t drafter_parameters =
       o.layers * parameters_of_layer(shape) + o.taps * hidden * hidden;
 
+  const Plan wanted = wanted_plan(o, session.feature_bytes()).plan;
+  const std::uint64_t targets = wanted.stage("target").replicas,
+                      drafters = wanted.stage("drafter").replicas;
   MemoryPlan plan;
   plan.runtime = 500 * kMiB;
   // fp32: master, two moments, the gradient summed over replicas; working copies and their gradients in the
   // training precision. The frozen head and embedding stay in that precision too.
   plan.drafters =
-      drafter_parameters * (16 + o.drafters * 2 * element) + heads * vocab * hidden * element;
-  plan.target = target_parameters * element + o.targets * tokens * (6 * hidden + 3 * ffn) * 4;
-  const std::uint64_t depth = o.depth * (o.replan > 0 ? kReplanDeepens : 1);
-  plan.features = session.feature_bytes() * (depth * o.drafters + o.targets + o.drafters);
+      drafter_parameters * (16 + drafters * 2 * element) + heads * vocab * hidden * element;
+  plan.target = target_parameters * element + targets * tokens * (6 * hidden + 3 * ffn) * 4;
+  const std::uint64_t items =
+      wanted.channel("features").items * (o.replan > 0 ? kReplanDeepens : 1);
+  plan.features = session.feature_bytes() * (items + targets + drafters);
   // A layer keeps about 12 rows of the hidden size and 4 of the FFN for backward; the head a chunk of logits.
   const std::uint64_t softmax =
       o.head_tokens > 0 ? std::min(vocab, o.head_tokens + o.head_drawn + tokens) : vocab;
-  plan.activations = o.drafters * (o.layers * (slots + tokens) * (12 * hidden + 4 * ffn) * element +
-                                   256 * softmax * (4 + element));
+  plan.activations = drafters * (o.layers * (slots + tokens) * (12 * hidden + 4 * ffn) * element +
+                                 256 * softmax * (4 + element));
   if (o.evaluate) {
     // 16 sequences of 96 and 48 tokens at a time, features of 128 sequences, 8 of them proposed for at a time.
     constexpr std::uint64_t kAtOnce = 16, kPositions = 144, kSequences = 128;
