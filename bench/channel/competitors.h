@@ -111,7 +111,8 @@ class MoodycamelReaderWriterLarger {
 template <typename T, std::size_t N>
 class MoodycamelBlockingReaderWriter {
  public:
-  static constexpr const char* name = "moodycamel BlockingReaderWriterQueue (only pop sleeps)";
+  static constexpr const char* name =
+      "moodycamel BlockingReaderWriterQueue, holds N - 1 (only pop sleeps)";
   void push(T& item) {
     while (!queue_.try_enqueue(std::move(item))) {
     }
@@ -119,7 +120,7 @@ class MoodycamelBlockingReaderWriter {
   void pop(T& item) { queue_.wait_dequeue(item); }
 
  private:
-  moodycamel::BlockingReaderWriterQueue<T> queue_{N};
+  moodycamel::BlockingReaderWriterQueue<T> queue_{N - 1};  // holds as many
 };
 
 template <typename T, std::size_t N>
