@@ -6,8 +6,12 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <optional>
+#include <semaphore>
+#include <stop_token>
+#include <thread>
 
 #include "flow/shortage.h"
 #include "headrace/error.h"
@@ -107,27 +111,62 @@ TEST(ExecutorFailures, ThreadsThatCannotStartEndTheRunWithAnError) {
   expect_clean_run(plan);
 }
 
+// A worker fails while it takes its first inputs, and is held there while another one writes down
+// what each device does: there are no outputs yet that could be waited for.
+TEST(ExecutorFailures, AFailureAmongTheInputsIsNoWaitForOutputs) {
+  const Plan plan = training(1, 2);
+  for (long budget = 0; budget < 20; ++budget) {
+    Counting counting(3);
+    Recorder recorder(trace_header(plan, schedule("async")));
+    Executor* running = nullptr;
+    std::counting_semaphore<> go_on(0);
+    std::optional<std::stop_callback<std::function<void()>>> while_it_fails;
+    counting.before = [&](const std::string& stage, const Context& context) {
+      if (stage == "drafter") go_on.release();  // nothing failed
+      if (stage != "load" || context.firing.sequence != 1) return;
+      while_it_fails.emplace(context.stop, [&, loader = std::this_thread::get_id()] {
+        go_on.release();
+        if (std::this_thread::get_id() == loader) return;
+        allocations_left = -1;
+        while (running->wait_for_graph().find("host: load works on step 1") != std::string::npos)
+          std::this_thread::yield();
+      });
+      go_on.acquire();
+    };
+    Executor executor(plan, schedule("async"), counting.functions(plan),
+                      {.on_worker_start =
+                           [&](const std::string& resource) {
+                             if (resource == "t0") allocations_left = budget;
+                           }},
+                      &recorder);
+    running = &executor;
+    EXPECT_THAT(error_of(executor), ::testing::AnyOf("", HasSubstr("out of memory")));
+  }
+}
+
 // The thread that calls run() runs out of memory while it starts the others, or once they have
 // ended.
 TEST(ExecutorFailures, NoMemoryForTheThreadsEndsTheRunWithAnError) {
   const Plan plan = training(1, 2);
-  std::optional<ErrorCode> last = ErrorCode::resource;
-  for (long budget = 0; last && budget < 1000; ++budget) {
+  bool failed = true;
+  for (long budget = 0; failed && budget < 1000; ++budget) {
     Counting counting(3);
     Recorder recorder(trace_header(plan, schedule("async")));
     Executor executor(plan, schedule("async"), counting.functions(plan),
                       {.replan = {.after_steps = 100, .items = 8}}, &recorder);
-    last.reset();
+    ErrorCode code = ErrorCode::resource;
+    failed = false;
     allocations_left = budget;
     try {
       executor.run();
     } catch (const Error& error) {
-      last = error.code();
+      failed = true;
+      code = error.code();
     }
     allocations_left = -1;
-    EXPECT_EQ(last.value_or(ErrorCode::resource), ErrorCode::resource);
+    EXPECT_EQ(code, ErrorCode::resource);
   }
-  EXPECT_FALSE(last) << "with enough memory it runs";
+  EXPECT_FALSE(failed) << "with enough memory it runs";
   expect_clean_run(plan);
 }
 
