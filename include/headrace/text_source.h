@@ -81,8 +81,8 @@ class TextSource {
   ~TextSource();
 
   // Error(bad_input) where the position belongs to another manifest. One that does not fit seed,
-  // length or tokenizer may be found out only by next(). A seek that throws has dropped what was
-  // read ahead: seek again before next().
+  // length or tokenizer may be found out only by next(). A seek that throws changes
+  // nothing.
   void seek(const Position& position);
   // False at the end of the last epoch, or where no document gives a row. Error(cancelled) where
   // `stop` ends the wait for a window; with 0 workers it is looked at before a window is made.

@@ -122,7 +122,12 @@ struct TextSource::State {
   void seek(const Position& position) {
     windows.reset();
     window = nullptr;
-    source.seek(position);
+    try {
+      source.seek(position);
+    } catch (...) {
+      source.seek(at);  // the windows that were claimed ahead are due again
+      throw;
+    }
     at = position;
     if (at.manifest.empty()) at.manifest = source.manifest_id();
     rows_in_epoch = false;
