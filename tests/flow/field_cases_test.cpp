@@ -24,10 +24,10 @@ TEST(FieldCases, ALimiterOfOneLosesNoDecrement) {
   const Plan plan = training(3, 3, Order::ready);
   Plan narrow = training(1, 1);
   for (const Plan& one : {plan, narrow}) {
-    Counting counting(200);
+    Counting counting(2000);
     Executor executor(one, schedule("async"), counting.functions(one), {.watchdog_seconds = 60});
     EXPECT_EQ(executor.run(), Outcome::finished);
-    EXPECT_EQ(counting.seen("drafter").size(), 200u);
+    EXPECT_EQ(counting.seen("drafter").size(), 2000u);
   }
 }
 
@@ -100,10 +100,10 @@ TEST(FieldCases, PoolsThatFeedOneAnotherAreRefusedOrRun) {
   plan.stages[0].after = {{"again", 1}};
   plan.stages[1].outputs.clear();
   plan.channels.pop_back();
-  Counting counting(200);
+  Counting counting(2000);
   Executor executor(plan, schedule("async"), counting.functions(plan), {});
   EXPECT_EQ(executor.run(), Outcome::finished);
-  EXPECT_EQ(counting.seen("again").size(), 200u);
+  EXPECT_EQ(counting.seen("again").size(), 2000u);
 }
 
 // mediapipe#204: a queue was made longer "to resolve a deadlock", and memory grew. Here the bound
@@ -127,7 +127,7 @@ TEST(FieldCases, NoQueueGrowsBeyondItsBound) {
 // holoscan-sdk#18: a freeze after minutes, and one in shutdown. Many short runs, stopped and not.
 TEST(FieldCases, ManyRunsEndAsTheyShould) {
   const Plan plan = training(2, 2);
-  for (unsigned round = 0; round < 60; ++round) {
+  for (unsigned round = 0; round < 200; ++round) {
     Counting counting(12);
     Executor executor(plan, schedule(standard_schedules()[round % 3]), counting.functions(plan),
                       {.watchdog_seconds = 60});
