@@ -168,9 +168,9 @@ DflashTrainer::DflashTrainer(const DflashSession& session, std::shared_ptr<const
 
 DflashTrainer::~DflashTrainer() = default;
 
-std::shared_ptr<const TokenBatch> DflashTrainer::load() {
+std::shared_ptr<const TokenBatch> DflashTrainer::load(const std::stop_token& stop) {
   auto batch = std::make_shared<TokenBatch>();
-  if (!state_->source.next(*batch)) return nullptr;
+  if (!state_->source.next(*batch, stop)) return nullptr;
   return batch;
 }
 
@@ -249,7 +249,7 @@ std::map<std::string, StageFunction> DflashTrainer::functions() {
   using Features = std::shared_ptr<const FeatureBatch>;
   return {{"load",
            [this](Context& context) {
-             Tokens batch = load();
+             Tokens batch = load(context.stop);
              if (!batch) return false;
              context.outputs[0] = {batch, batch->bytes(), batch->position};
              return true;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ class DflashTrainer {
   std::map<std::string, StageFunction> functions();
 
   // The same work one piece at a time.
-  std::shared_ptr<const TokenBatch> load();  // null at the end of the data
+  // Null at the end of the data. Error(cancelled) where it would have to wait and is stopped.
+  std::shared_ptr<const TokenBatch> load(const std::stop_token& stop = {});
   std::shared_ptr<const FeatureBatch> features(std::shared_ptr<const TokenBatch> batch,
                                                const std::function<bool()>& stopping) const;
   void backward(std::uint64_t replica, const FeatureBatch& batch);
