@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "gguf_writer.h"
 #include "headrace/error.h"
@@ -12,6 +13,7 @@
 #include "temporary_folder.h"
 #include "train/checkpoint.h"
 #include "train/dflash_options.h"
+#include "train/dflash_run.h"
 
 namespace headrace {
 namespace {
@@ -146,6 +148,78 @@ TEST_F(Dflash, SharesAddUpAndTheTraceSaysTheSame) {
   EXPECT_TRUE(fs::exists(folder_ / "out/plan.yaml"));
 }
 
+// Memory keeps the newest spans, the file all: what is printed is of all.
+TEST_F(Dflash, SharesAreOfTheWholeTraceWhereMemoryDroppedSpans) {
+  DflashOptions o = options("unused");
+  o.steps = 60;
+  const DflashSession session = open_session(o);
+  DflashTrainer trainer(session, load_training_target(session), 1);
+  const std::string path = folder_ / "trace.json";
+  // Steps are faster than the file is written: now and then they wait until it has grown.
+  std::uintmax_t written = 0;
+  const auto wait_for_file = [&](const StepLog& log) {
+    for (int i = 0; log.step % 10 == 9 && fs::file_size(path) <= written && i < 6000; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    written = fs::file_size(path);
+    return true;
+  };
+  const DflashRun run = run_plan(
+      wanted_plan(session.options, session.feature_bytes()), trainer,
+      {.name = "async", .until = 60, .trace_path = path, .trace_capacity = 200}, wait_for_file);
+  EXPECT_GT(run.header.dropped, 0u);
+  const Trace trace = read_trace(path);
+  EXPECT_GT(trace.spans.size(), run.spans.size());
+  const Accounting expected = account(trace.header, trace.spans);
+  ASSERT_EQ(run.accounting.devices.size(), expected.devices.size());
+  EXPECT_EQ(run.accounting.host_span_ns(), expected.host_span_ns());
+  for (std::size_t i = 0; i < expected.devices.size(); ++i)
+    EXPECT_EQ(run.accounting.devices[i].busy_ns, expected.devices[i].busy_ns);
+}
+
+// A folder is where the trace should be.
+TEST_F(Dflash, ATraceThatCannotBeCreatedStopsNothing) {
+  const std::string expected = train(options("whole")).at("weights_sha256");
+  folder_.write("out/trace.json/in-the-way", "x");
+  folder_.write("out/steps.jsonl", "");
+  EXPECT_EQ(train(options("out")).at("weights_sha256"), expected);
+}
+
+TEST_F(Dflash, ReplanningChangesNoWeightAndIsReported) {
+  DflashOptions plain = options("plain"), replanned = options("replanned");
+  plain.steps = replanned.steps = 40;
+  replanned.depth = 1;
+  replanned.replan = 4;
+  const nlohmann::json expected = train(plain), result = train(replanned);
+  EXPECT_EQ(result.at("weights_sha256"), expected.at("weights_sha256"));
+  EXPECT_FALSE(expected.contains("replan"));
+  EXPECT_GE(result.at("replan").at("measured_steps").get<int>(), 4);
+}
+
+// Steps of absurd length end in a gradient that is no number. The step before is what is saved.
+TEST_F(Dflash, AStepThatFailsHasNotHappened) {
+  DflashOptions o = options("out");
+  o.learning_rate = 9e8;
+  o.warmup = 0;
+  o.steps = 50;
+  EXPECT_THROW(train(o), Error);
+  const CheckpointFiles files = open_checkpoint(folder_ / "out", [](const std::string&) {});
+  const std::string log = folder_.read("out/steps.jsonl");
+  const auto last = nlohmann::json::parse(log.substr(log.rfind('\n', log.size() - 2) + 1));
+  EXPECT_EQ(last.at("step"), files.step);
+  EXPECT_EQ(last.at("tokens"), files.state.at("tokens"));
+  EXPECT_EQ(last.at("batch"), files.state.at("position").at("batch"));
+  EXPECT_EQ(files.state.at("position").at("batch"), files.step);
+}
+
+TEST_F(Dflash, AComparisonThatWasStoppedIsRepeatedAndOneThatEndedIsKept) {
+  DflashOptions o = options("compared");
+  o.compare = true;
+  folder_.write("compared/steps.jsonl", "");
+  folder_.write("compared/trace-lockstep.json", "[");
+  train(o);
+  EXPECT_THROW(train(o), Error);
+}
+
 TEST_F(Dflash, ADelayedGradientIsAnotherRun) {
   DflashOptions delayed = options("delayed");
   delayed.grad_delay = 1;
@@ -267,6 +341,9 @@ TEST_F(Dflash, BadInputIsRefusedWithItsNameBeforeAnythingIsWritten) {
          o.deterministic = true;
        },
        {"--deterministic", "--steps"}},
+      {"compare",
+       [](auto& o, auto&) { o.compare = true, o.replan = 4; },
+       {"--compare", "--replan"}},
       {"resume", [](auto& o, auto& f) { o.resume = f / "empty"; }, {"empty", "checkpoint"}},
   };
   for (const Refusal& refusal : refusals) {
