@@ -152,7 +152,7 @@ class SpscRing {
 
   // Items ahead of the one being written whose line is fetched already: the receiver had it last, and
   // a store that waits for its line holds up those behind it.
-  static constexpr std::uint64_t kAhead = 8;
+  static constexpr std::uint64_t kAhead = 16;
 
   const RingLimits limits_;
   const std::uint64_t mask_;
