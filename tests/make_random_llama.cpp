@@ -4,7 +4,8 @@
 #include "gguf_writer.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2) return std::fputs("usage: make_random_llama FILE\n", stderr), 2;
+  if (argc != 2 || argv[1][0] == '-')
+    return std::fputs("usage: make_random_llama FILE\n", stderr), 2;
   using headrace::testing::RandomLlama;
   const RandomLlama shape{
       .hidden = 32, .layers = 4, .heads = 2, .kv_heads = 1, .ffn = 32, .context = 64};

@@ -62,14 +62,13 @@ TEST(FieldCases, ACancelledRunIsNotDoneAndTheNextOneRuns) {
   const Plan plan = training(2, 4);
   for (int round = 0; round < 20; ++round) {
     Counting counting(8);
-    std::jthread stopper;
     std::binary_semaphore opening(0);
     Executor executor(plan, schedule("async"), counting.functions(plan),
                       {.on_worker_start = [&](const std::string& resource) {
                         if (resource == "t1") opening.release();
                         if (resource == "d1") std::this_thread::sleep_for(1ms);
                       }});
-    stopper = std::jthread([&] { opening.acquire(), executor.request_stop(); });
+    const std::jthread stopper([&] { opening.acquire(), executor.request_stop(); });
     const Outcome outcome = executor.run();
     // A stop that comes after the last step, before the source has said so, still is one.
     EXPECT_TRUE(outcome == Outcome::stopped || counting.seen("sync").size() == 4u);
