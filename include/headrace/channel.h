@@ -78,9 +78,10 @@ class BasicChannel {
   Status receive_batch(std::vector<T>& items, std::size_t most, const StopToken& stop = {});
 
   // Waits until one of the channels has an item and moves it into `item`; `index`: which one. The
-  // search begins after `index`, so that a loop serves all of them in turn. A drained channel is
-  // passed over; closed: all of them are. An error that a channel was closed with is thrown when the
-  // search comes to it drained; `index` says which, and the next search begins after it.
+  // search begins after `index` (at first any number), so that a loop serves all of them in turn. A
+  // drained channel is passed over, and a wait that has begun watches it no more; closed: all of
+  // them are. An error that a channel was closed with is thrown when the search comes to it drained;
+  // `index` says which, and the next search begins after it.
   static Status receive_any(std::span<BasicChannel* const> channels, T& item, std::size_t& index,
                             const StopToken& stop = {});
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -131,9 +132,14 @@ Status run_pipeline(const PipelineOptions& options, Source source, Stages... sta
       std::optional<Out> item = source();
       return item && run.template send<Out>(out, *std::move(item));
     };
-    const std::jthread thread([&] { run.stage(0, body, out); });
     const pipeline_detail::KeepCores keep;
-    pipeline_detail::closing(out, [&] { pipeline_detail::run_from(run, 1, out, stages...); });
+    try {
+      const std::jthread thread([&] { run.stage(0, body, out); });
+      pipeline_detail::closing(out, [&] { pipeline_detail::run_from(run, 1, out, stages...); });
+    } catch (const std::system_error& error) {
+      fail(ErrorCode::resource, "cannot start a thread for each of {} stages: {}", run.stages,
+           error.what());
+    }
   }
   if (run.error) throw *run.error;
   return run.dropped ? Status::stopped : Status::ok;

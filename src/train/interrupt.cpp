@@ -23,6 +23,9 @@ void catch_interrupts() {
   action.sa_flags = SA_RESTART;  // a checkpoint that is being written goes on
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before = {};  // nohup has a run go on without its terminal
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 bool interrupted() {
