@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM: the first asks the run to stop and write its checkpoint, the second exits at
+// Ctrl-C, SIGTERM and a lost terminal: the first asks the run to stop and write its checkpoint, the second exits at
 // once.
 #pragma once
 
