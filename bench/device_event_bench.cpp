@@ -112,41 +112,35 @@ void delays(Bench& bench) {
   fmt::print("{:<58} {:>8} {:>8} {:>8}\n", "from the end of the work to the credit, us", "median",
              "90 %", "most");
   const auto plain = [&] { bench.work(); };
+  const auto ours_queued = [&] {
+    bench.stream.copy(bench.device.get(), bench.host.get(), kWork);
+    bench.stream.copy(bench.marks.get(), bench.one.get(), 4);
+  };
   Credits credits("credits", 1);
-  Series ours = bench.delays(
-      [&] {
-        bench.stream.copy(bench.device.get(), bench.host.get(), kWork);
-        bench.stream.copy(bench.marks.get(), bench.one.get(), 4);
-      },
-      [&] {
-        Credits::Credit credit;
-        credits.acquire(credit);
-        credit.release_after(bench.stream.record());
-        return [&] {
-          while (credits.available() == 0) {
-          }
-          return Clock::now();
-        };
-      });
+  Series ours = bench.delays(ours_queued, [&] {
+    Credits::Credit credit;
+    credits.acquire(credit);
+    credit.release_after(bench.stream.record());
+    return [&] {
+      while (credits.available() == 0) {
+      }
+      return Clock::now();
+    };
+  });
   print("ours: event, second stream, host function", ours);
 
-  Series woken = bench.delays(
-      [&] {
-        bench.stream.copy(bench.device.get(), bench.host.get(), kWork);
-        bench.stream.copy(bench.marks.get(), bench.one.get(), 4);
-      },
-      [&] {
-        Credits::Credit credit;
-        credits.acquire(credit);
-        credit.release_after(bench.stream.record());
-        auto stamp = std::make_shared<Stamp>();
-        auto waiter = std::make_shared<std::jthread>([&credits, stamp] {
-          Credits::Credit again;
-          credits.acquire(again);
-          stamp->set();
-        });
-        return [stamp, waiter] { return stamp->get(); };
-      });
+  Series woken = bench.delays(ours_queued, [&] {
+    Credits::Credit credit;
+    credits.acquire(credit);
+    credit.release_after(bench.stream.record());
+    auto stamp = std::make_shared<Stamp>();
+    auto waiter = std::make_shared<std::jthread>([&credits, stamp] {
+      Credits::Credit again;
+      credits.acquire(again);
+      stamp->set();
+    });
+    return [stamp, waiter] { return stamp->get(); };
+  });
   print("ours, until a thread asleep in acquire() goes on", woken);
 
   Series direct = bench.delays(plain, [&] {

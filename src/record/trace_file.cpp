@@ -9,6 +9,7 @@
 #include "headrace/atomic_file.h"
 #include "headrace/error.h"
 #include "record/trace_format.h"
+#include "record/write_at.h"
 
 namespace headrace {
 
@@ -30,23 +31,14 @@ bool TraceFile::append(const std::vector<Span>& spans) {
 }
 
 bool TraceFile::append(std::string_view text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t written =
-        ::pwrite(file_, text.data() + done, text.size() - done, static_cast<off_t>(size_ + done));
-    if (written > 0) {
-      done += static_cast<std::size_t>(written);
-    } else if (errno != EINTR) {
-      return refused();
-    }
-  }
+  if (!write_at(file_, text, size_)) return refused();
   size_ += text.size();
   return true;
 }
 
 bool TraceFile::set_dropped(std::uint64_t dropped) {
   const auto [offset, digits] = dropped_field(head_, dropped);
-  const ssize_t written = ::pwrite(file_, digits.data(), digits.size(), static_cast<off_t>(offset));
-  return written == static_cast<ssize_t>(digits.size()) || refused();
+  return write_at(file_, digits, offset) || refused();
 }
 
 bool TraceFile::end() {

@@ -14,6 +14,7 @@
 
 #include "headrace/atomic_file.h"
 #include "headrace/error.h"
+#include "record/write_at.h"
 #include "train/checkpoint.h"
 #include "train/dflash_trainer.h"
 
@@ -106,18 +107,12 @@ void StepsLog::lock() {
 }
 
 void StepsLog::write(const std::string& line) {
-  for (std::size_t done = 0; done < line.size();) {
-    const ssize_t written =
-        ::pwrite(file_, line.data() + done, line.size() - done, static_cast<off_t>(bytes_ + done));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      // Where this fails too the next line goes over the rest, and a resumed run cuts it off.
-      [[maybe_unused]] const int ignored = ::ftruncate(file_, static_cast<off_t>(bytes_));
-      errno = error;
-      refuse("write");
-    }
-    done += static_cast<std::size_t>(written);
+  if (!write_at(file_, line, bytes_)) {
+    const int error = errno;
+    // Where this fails too the next line goes over the rest, and a resumed run cuts it off.
+    [[maybe_unused]] const int ignored = ::ftruncate(file_, static_cast<off_t>(bytes_));
+    errno = error;
+    refuse("write");
   }
   bytes_ += line.size();
 }
